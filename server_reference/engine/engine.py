@@ -1,0 +1,247 @@
+"""The engine: `step()` is schedule, build a batch, run, sample, publish."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+
+import torch
+
+from ..config import EngineConfig
+from ..core import EngineStats, FinishReason, GenerateRequest, Sequence, SequenceUpdate, StageTimes
+from ..kv.block_pool import BlockPool
+from ..models.load import LoadedModel
+from ..models.transformer import ModelConfig
+from .attention_backends import TorchAttention, block_bytes
+from .detokenizer import Detokenizer
+from .model_runner import LogitsObserver, ModelRunner
+from .scheduler import RefusedError, Scheduled, Scheduler, Step
+
+__all__ = ["Engine", "RefusedError"]
+
+
+_NOT_NUMBERS = (
+    "the model computed logits that are not numbers for this sequence; "
+    "run it with dtype='fp32', or check the checkpoint"
+)
+
+
+@dataclass(slots=True)
+class _Live:
+    """What the engine knows of a sequence besides what is to be computed."""
+
+    sequence: Sequence
+    detokenizer: Detokenizer
+    added: float
+    started: float | None = None
+    first_token: float | None = None
+    last_token: float | None = None
+
+    def reach(self, now: float) -> None:
+        """Note that the prompt was computed, or one more token after it."""
+        if self.first_token is None:
+            self.first_token = now
+        else:
+            self.last_token = now
+
+    def take(self, token: int, eos: Set[int]) -> tuple[str, FinishReason | None]:
+        """Add a token: the text that it makes certain, and whether it was the last one."""
+        if token in eos:
+            return "", "stop"
+        sequence = self.sequence
+        sequence.output_token_ids.append(token)
+        text = self.detokenizer.push(token)
+        if self.detokenizer.stopped_by is not None:
+            return text, "stop_sequence"
+        if len(sequence.output_token_ids) >= sequence.params.max_tokens:
+            return text, "length"
+        return text, None
+
+    def update(
+        self, text: str, finish_reason: FinishReason | None, error: str | None = None
+    ) -> SequenceUpdate:
+        """Say it to the front; the last update brings the text that was held back."""
+        if finish_reason is not None:
+            text += self.detokenizer.flush()
+            if finish_reason in ("stop", "length") and self.detokenizer.stopped_by is not None:
+                finish_reason = "stop_sequence"  # completed by the flushed character
+        return SequenceUpdate(
+            id=self.sequence.id,
+            text=text,
+            num_output_tokens=len(self.sequence.output_token_ids),
+            num_cached_tokens=self.sequence.num_cached,
+            times=StageTimes(
+                queue=_between(self.added, self.started),
+                prefill=_between(self.started, self.first_token),
+                decode=_between(self.first_token, self.last_token),
+            ),
+            finish_reason=finish_reason,
+            stop_sequence=self.detokenizer.stopped_by,
+            error=error,
+        )
+
+
+class Engine:
+    """Runs many sequences at once through one model. Not thread-safe: one loop owns it.
+
+    Args:
+        model: Weights and tokenizer.
+        config: Limits, pool size, numerics.
+        clock: Seconds, monotonic.
+        on_logits: Sees the logits of every sampled row, for tests and tools.
+
+    Attributes:
+        capacity: Tokens that one sequence may have, prompt and `max_tokens` together:
+            the context of the model or the whole pool, whichever is smaller.
+    """
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        config: EngineConfig,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        on_logits: LogitsObserver | None = None,
+    ) -> None:
+        shapes, dtype = model.transformer.config, model.transformer.dtype
+        num_blocks = _num_blocks(shapes, config, dtype)
+        self.scheduler = Scheduler(
+            BlockPool(num_blocks),
+            block_size=config.block_size,
+            capacity=shapes.max_context,
+            max_num_seqs=config.max_num_seqs,
+            max_step_tokens=config.max_step_tokens,
+            max_prefill_share=config.max_prefill_share,
+        )
+        self.capacity = self.scheduler.capacity
+        attention = TorchAttention(
+            shapes, num_blocks=num_blocks, block_size=config.block_size, dtype=dtype
+        )
+        self._runner = ModelRunner(
+            model.transformer,
+            attention,
+            block_size=config.block_size,
+            seed=config.seed,
+            on_logits=on_logits,
+        )
+        self._tokenizer = model.tokenizer
+        self._clock = clock
+        self._live: dict[str, _Live] = {}
+        self._arrivals = 0
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._live)
+
+    def add(self, request: GenerateRequest) -> None:
+        """Queue a request.
+
+        Raises:
+            RefusedError: It could never run: no prompt, or more tokens than `capacity`.
+            ValueError: A sequence with this id is running.
+        """
+        if request.id in self._live:
+            raise ValueError(f"a sequence with id {request.id!r} is running; ids must be unique")
+        sequence = Sequence(
+            id=request.id,
+            tenant=request.tenant,
+            prompt_token_ids=request.prompt_token_ids,
+            params=request.params,
+            arrival=self._arrivals,
+        )
+        self.scheduler.add(sequence)
+        self._arrivals += 1
+        detokenizer = Detokenizer(self._tokenizer.token_bytes, stop=request.params.stop)
+        self._live[request.id] = _Live(sequence, detokenizer, self._clock())
+
+    def abort(self, id: str) -> None:
+        """End a sequence without a further update; its blocks are free at once.
+
+        An unknown id, or one that has finished, is ignored.
+        """
+        live = self._live.pop(id, None)
+        if live is not None:
+            self.scheduler.remove(live.sequence)
+
+    def step(self) -> list[SequenceUpdate]:
+        """Compute one step, and say what it added to each sequence that got a token.
+
+        The model's end-of-turn token finishes with `stop`; it is no text, and is not
+        counted in `num_output_tokens`. With `max_tokens=0` a sequence finishes with
+        `length` once its prompt is computed and cached.
+        """
+        step = self.scheduler.schedule()
+        if not step.scheduled:
+            return []
+        self._note_start(step)
+        tokens = self._runner.run(step)
+        self.scheduler.commit(step)
+        tokens += [(entry.sequence, None) for entry in step.scheduled if _is_prefill_only(entry)]
+        now = self._clock()
+        updates = []
+        for sequence, token in tokens:
+            live = self._live.get(sequence.id)
+            if live is not None and live.sequence is sequence:  # else aborted during the step
+                updates.append(self._publish(live, token, now))
+        return updates
+
+    def stats(self) -> EngineStats:
+        scheduler = self.scheduler
+        return EngineStats(
+            num_running=len(scheduler.running),
+            num_queued=len(scheduler.waiting),
+            num_blocks=scheduler.pool.num_blocks,
+            num_free_blocks=scheduler.pool.num_free,
+            num_cached_blocks=scheduler.pool.num_cached,
+            steps=scheduler.steps,
+            preemptions=scheduler.preemptions,
+            prefix_tokens_queried=scheduler.prefix_tokens_queried,
+            prefix_tokens_hit=scheduler.prefix_tokens_hit,
+        )
+
+    def _note_start(self, step: Step) -> None:
+        now = self._clock()
+        for entry in step.scheduled:
+            live = self._live[entry.sequence.id]
+            if live.started is None:
+                live.started = now
+
+    def _publish(self, live: _Live, token: int | None, now: float) -> SequenceUpdate:
+        live.reach(now)
+        text, reason, error = "", None, None
+        if token is not None:
+            text, reason = live.take(token, self._tokenizer.eos_token_ids)
+        elif live.sequence.params.max_tokens == 0:
+            reason = "length"
+        else:
+            reason, error = "error", _NOT_NUMBERS
+            self.scheduler.pool.forget(live.sequence.block_table)
+        if reason is not None:
+            del self._live[live.sequence.id]
+            self.scheduler.remove(live.sequence)
+        return live.update(text, reason, error)
+
+
+def _is_prefill_only(entry: Scheduled) -> bool:
+    return entry.reaches_target and entry.sequence.params.max_tokens == 0
+
+
+def _between(start: float | None, end: float | None) -> float | None:
+    return None if start is None or end is None else end - start
+
+
+def _num_blocks(model: ModelConfig, config: EngineConfig, dtype: torch.dtype) -> int:
+    """Blocks that the configuration asks for, or that its memory holds and can be used."""
+    if config.num_blocks is not None:
+        return config.num_blocks
+    size = block_bytes(model, block_size=config.block_size, dtype=dtype)
+    if config.kv_memory_bytes < size:
+        raise ValueError(
+            f"kv_memory_bytes={config.kv_memory_bytes:,} holds no KV block: one of "
+            f"{config.block_size} tokens takes {size:,} bytes (2 x {model.num_layers} layers x "
+            f"{model.num_kv_heads} heads x {model.head_dim} x {dtype.itemsize} bytes each); "
+            f"raise kv_memory_bytes or lower block_size"
+        )
+    usable = config.max_num_seqs * -(-model.max_context // config.block_size)
+    return min(config.kv_memory_bytes // size, usable)

@@ -1,0 +1,156 @@
+"""Who owns which KV block, and in what order free blocks are used again.
+
+The free list is the cache's LRU order: a freed block goes to its tail and keeps its
+key until it is popped from its head, so whatever is free is also still findable.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+__all__ = ["BlockPool"]
+
+
+class _Block:
+    """One KV block's books; `before` and `after` are set only while it is free."""
+
+    __slots__ = ("after", "before", "index", "key", "ref_count")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.ref_count = 0
+        self.key: bytes | None = None
+        self.before: _Block = self
+        self.after: _Block = self
+
+
+class BlockPool:
+    """All KV blocks of an engine, made once.
+
+    A block is free (no references, in the free list) or used. Independently of that
+    it may have a key under which `find` returns it. Every operation is O(1) per block.
+
+    Args:
+        num_blocks: Blocks in the pool, at least 1.
+    """
+
+    def __init__(self, num_blocks: int) -> None:
+        if num_blocks < 1:
+            raise ValueError(f"a pool needs at least 1 block, not {num_blocks}")
+        self.num_blocks = num_blocks
+        self.num_free = num_blocks
+        self._blocks = [_Block(index) for index in range(num_blocks)]
+        self._by_key: dict[bytes, _Block] = {}
+        self._ends = _Block(-1)  # after it comes the head, before it the tail
+        for block in self._blocks:
+            self._append(block)
+
+    @property
+    def num_cached(self) -> int:
+        """Blocks that a prefix can find, used or free."""
+        return len(self._by_key)
+
+    def allocate(self, count: int) -> list[int]:
+        """Take the `count` blocks that were free longest; what they cached is lost."""
+        if count > self.num_free:
+            raise ValueError(f"{count} blocks asked for, {self.num_free} free; check num_free")
+        taken = []
+        for _ in range(count):
+            block = self._ends.after
+            self._unlink(block)
+            self._drop_key(block)
+            block.ref_count = 1
+            taken.append(block.index)
+        self.num_free -= count
+        return taken
+
+    def share(self, indices: Iterable[int]) -> None:
+        """Add one reference to each block; free ones leave the free list, wherever in it."""
+        for index in indices:
+            block = self._blocks[index]
+            if block.ref_count == 0:
+                self._unlink(block)
+                self.num_free -= 1
+            block.ref_count += 1
+
+    def release(self, table: Sequence[int]) -> None:
+        """Give back one reference to each block of a block table, its tail first.
+
+        The tail is then evicted first: a prefix without its tail is useful, a tail
+        without its prefix is not.
+        """
+        for index in reversed(table):
+            block = self._blocks[index]
+            assert block.ref_count > 0, f"block {index} released more often than taken"
+            block.ref_count -= 1
+            if block.ref_count == 0:
+                self._append(block)
+                self.num_free += 1
+
+    def num_free_among(self, indices: Iterable[int]) -> int:
+        """How many of these blocks `share` would take from the free list."""
+        return sum(self._blocks[index].ref_count == 0 for index in indices)
+
+    def register(self, index: int, key: bytes) -> None:
+        """Let `find(key)` return this block; the first block of a key keeps it."""
+        block = self._blocks[index]
+        if key not in self._by_key and block.key is None:
+            block.key = key
+            self._by_key[key] = block
+
+    def find(self, key: bytes) -> int | None:
+        """The block registered under `key`, used or free."""
+        block = self._by_key.get(key)
+        return None if block is None else block.index
+
+    def forget(self, indices: Iterable[int]) -> None:
+        """Take blocks out of the cache; who uses them keeps them."""
+        for index in indices:
+            self._drop_key(self._blocks[index])
+
+    def check(self, tables: Iterable[Sequence[int]]) -> None:
+        """Raise `AssertionError` unless the books balance, given all live block tables."""
+        held = Counter(index for table in tables for index in table)
+        for block in self._blocks:
+            found = block.ref_count
+            assert found == held[block.index], (
+                f"block {block.index} has {found} references, {held[block.index]} tables hold it"
+            )
+            assert block.key is None or self._by_key.get(block.key) is block, (
+                f"block {block.index} has a key that leads elsewhere"
+            )
+        for key, block in self._by_key.items():
+            assert block.key == key, f"a key leads to block {block.index}, which has another"
+        free = self._free_list()
+        assert all(self._blocks[index].ref_count == 0 for index in free)
+        assert len(set(free)) == len(free) == self.num_free, (
+            f"{len(free)} blocks in the free list, {self.num_free} counted"
+        )
+        assert len(free) + len(held) == self.num_blocks, (
+            f"{len(free)} free and {len(held)} used are not {self.num_blocks} blocks"
+        )
+
+    def _free_list(self) -> list[int]:
+        order = []
+        block = self._ends.after
+        while block is not self._ends:
+            assert block.after.before is block, f"block {block.index} is badly linked"
+            order.append(block.index)
+            block = block.after
+        return order
+
+    def _append(self, block: _Block) -> None:
+        last = self._ends.before
+        last.after, block.before = block, last
+        block.after, self._ends.before = self._ends, block
+
+    def _unlink(self, block: _Block) -> None:
+        block.before.after = block.after
+        block.after.before = block.before
+        block.before = block.after = block
+
+    def _drop_key(self, block: _Block) -> None:
+        if block.key is not None:
+            del self._by_key[block.key]
+            block.key = None
