@@ -1,0 +1,119 @@
+"""What the front and an engine process say to each other: length-prefixed msgpack."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..config import EngineConfig
+from ..core import EngineStats, GenerateRequest, SequenceUpdate
+
+__all__ = [
+    "MAX_FRAME_BYTES",
+    "FrameBuffer",
+    "FromEngine",
+    "Hello",
+    "Loading",
+    "Ready",
+    "StartFailed",
+    "Stepped",
+    "Stop",
+    "ToEngine",
+    "Work",
+    "frame",
+    "from_engine",
+    "to_engine",
+]
+
+MAX_FRAME_BYTES = 1 << 28
+_LENGTH_BYTES = 4
+
+
+class Hello(msgspec.Struct, tag=True, frozen=True):
+    """The first frame: what to load."""
+
+    config: EngineConfig
+
+
+class Work(msgspec.Struct, tag=True, frozen=True):
+    """What has come since the last step: sequences to add, and ids to abort."""
+
+    add: list[GenerateRequest]
+    abort: list[str]
+
+
+class Stop(msgspec.Struct, tag=True, frozen=True):
+    """End the process."""
+
+
+class Loading(msgspec.Struct, tag=True, frozen=True):
+    """How far loading is, in words."""
+
+    stage: str
+
+
+class Ready(msgspec.Struct, tag=True, frozen=True):
+    """The engine takes work; `capacity` is the tokens that one sequence may have."""
+
+    capacity: int
+    stats: EngineStats
+
+
+class StartFailed(msgspec.Struct, tag=True, frozen=True):
+    """The engine could not be made, in one sentence."""
+
+    reason: str
+
+
+class Stepped(msgspec.Struct, tag=True, frozen=True):
+    """One step's new text for every sequence in it; without updates, a sign of life."""
+
+    updates: list[SequenceUpdate]
+    stats: EngineStats
+
+
+ToEngine = Hello | Work | Stop
+FromEngine = Loading | Ready | StartFailed | Stepped
+
+_encoder = msgspec.msgpack.Encoder()
+_to_engine = msgspec.msgpack.Decoder(ToEngine)
+_from_engine = msgspec.msgpack.Decoder(FromEngine)
+
+
+def frame(message: ToEngine | FromEngine) -> bytes:
+    """`message` as it goes over the socket."""
+    body = _encoder.encode(message)
+    if len(body) > MAX_FRAME_BYTES:
+        raise ValueError(f"a frame may have {MAX_FRAME_BYTES:,} bytes, not {len(body):,}")
+    return len(body).to_bytes(_LENGTH_BYTES, "big") + body
+
+
+def to_engine(body: bytes) -> ToEngine:
+    """Read a frame's body on the engine's side."""
+    return _to_engine.decode(body)
+
+
+def from_engine(body: bytes) -> FromEngine:
+    """Read a frame's body on the front's side."""
+    return _from_engine.decode(body)
+
+
+class FrameBuffer:
+    """Cuts a byte stream into the bodies of its frames, however it was split."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take `data` in; return the bodies that are now whole."""
+        self._bytes += data
+        bodies: list[bytes] = []
+        start = 0
+        while True:
+            body_at = start + _LENGTH_BYTES
+            end = body_at + int.from_bytes(self._bytes[start:body_at], "big")
+            if len(self._bytes) < body_at or len(self._bytes) < end:
+                break
+            bodies.append(bytes(self._bytes[body_at:end]))
+            start = end
+        del self._bytes[:start]
+        return bodies

@@ -1,0 +1,226 @@
+"""The engine's own process: takes requests from a socket, steps, sends what each step made.
+
+Run as `python -m server_reference.engine.worker FD` by `process.py`, which sets the
+environment (thread count, OpenMP wait policy) before torch is imported here. The process
+lives as long as its socket: when the front goes away, so does it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import traceback
+from typing import Protocol
+
+from ..config import EngineConfig
+from ..core import EngineStats, GenerateRequest, SequenceUpdate, StageTimes
+from .frames import (
+    FrameBuffer,
+    FromEngine,
+    Hello,
+    Loading,
+    Ready,
+    StartFailed,
+    Stepped,
+    Stop,
+    ToEngine,
+    Work,
+    frame,
+    to_engine,
+)
+
+__all__ = ["Steps", "Worker", "main"]
+
+HEARTBEAT = 2.0
+MAX_FAILED_STEPS = 3
+_RECEIVE_BYTES = 1 << 20
+
+
+class Steps(Protocol):
+    """What the loop needs of an engine."""
+
+    @property
+    def capacity(self) -> int: ...
+    @property
+    def has_work(self) -> bool: ...
+    def add(self, request: GenerateRequest) -> None: ...
+    def abort(self, id: str) -> None: ...
+    def step(self) -> list[SequenceUpdate]: ...
+    def stats(self) -> EngineStats: ...
+
+
+class Worker:
+    """The loop: drain the socket, step, send; block on the socket when there is no work.
+
+    A step that raises fails the sequences that were under way, and the loop goes on;
+    after `MAX_FAILED_STEPS` of them in a row the engine is taken for broken.
+
+    Args:
+        connection: Connected to the front; blocking.
+        engine: What is stepped.
+        heartbeat: Seconds between signs of life while idle.
+    """
+
+    def __init__(
+        self, connection: socket.socket, engine: Steps, *, heartbeat: float = HEARTBEAT
+    ) -> None:
+        self._connection = connection
+        self._engine = engine
+        self._heartbeat_ms = int(heartbeat * 1000)
+        self._frames = FrameBuffer()
+        self._poll = select.poll()
+        self._poll.register(connection, select.POLLIN)
+        self._under_way: dict[str, None] = {}
+        self._updates: list[SequenceUpdate] = []
+        self._failed_steps = 0
+
+    def run(self) -> int:
+        """Serve until the front hangs up or says stop; return the exit status."""
+        while self._receive():
+            if self._engine.has_work:
+                self._step()
+            updates, self._updates = self._updates, []
+            for update in updates:
+                if update.finish_reason is not None:
+                    self._under_way.pop(update.id, None)
+            _send(self._connection, Stepped(updates, self._engine.stats()))
+            if self._failed_steps >= MAX_FAILED_STEPS:
+                return 1
+        return 0
+
+    def _receive(self) -> bool:
+        """Take in all that has come; wait for it only when idle. False: time to end."""
+        ready = self._poll.poll(0 if self._engine.has_work else self._heartbeat_ms)
+        while ready:
+            data = self._connection.recv(_RECEIVE_BYTES)
+            if not data:
+                return False
+            for body in self._frames.feed(data):
+                if not self._take(to_engine(body)):
+                    return False
+            ready = self._poll.poll(0)
+        return True
+
+    def _take(self, message: ToEngine) -> bool:
+        if isinstance(message, Work):
+            for request in message.add:
+                self._add(request)
+            for id in message.abort:
+                self._engine.abort(id)
+                self._under_way.pop(id, None)
+        return not isinstance(message, Stop)
+
+    def _add(self, request: GenerateRequest) -> None:
+        try:
+            self._engine.add(request)
+        except ValueError as error:
+            self._updates.append(_failed(request.id, str(error)))
+        else:
+            self._under_way[request.id] = None
+
+    def _step(self) -> None:
+        try:
+            self._updates += self._engine.step()
+        except Exception as error:  # the process must outlive one bad batch
+            traceback.print_exc()
+            self._failed_steps += 1
+            reason = f"the engine's step failed ({type(error).__name__}); its log says where"
+            for id in self._under_way:
+                self._engine.abort(id)
+                self._updates.append(_failed(id, reason))
+        else:
+            self._failed_steps = 0
+
+
+def _failed(id: str, reason: str) -> SequenceUpdate:
+    return SequenceUpdate(
+        id=id,
+        text="",
+        num_output_tokens=0,
+        num_cached_tokens=0,
+        times=StageTimes(),
+        finish_reason="error",
+        error=reason,
+    )
+
+
+def _send(connection: socket.socket, message: FromEngine) -> None:
+    connection.sendall(frame(message))
+
+
+def _end_with(connection: socket.socket) -> None:
+    """End this process when the front hangs up, in the middle of a step or of loading.
+
+    The thread sleeps in the kernel until then, so it never competes for the interpreter.
+    """
+
+    def wait() -> None:
+        hangup = select.poll()
+        hangup.register(connection, 0)  # POLLHUP and POLLERR are always reported
+        hangup.poll()
+        os._exit(0)
+
+    threading.Thread(target=wait, name="hangup", daemon=True).start()
+
+
+def _hello(connection: socket.socket) -> EngineConfig | None:
+    frames = FrameBuffer()
+    while data := connection.recv(_RECEIVE_BYTES):
+        for body in frames.feed(data):
+            message = to_engine(body)
+            if isinstance(message, Hello):
+                return message.config
+    return None
+
+
+def _load(connection: socket.socket, config: EngineConfig) -> Steps:
+    _send(connection, Loading("importing torch"))
+    import torch
+
+    torch.set_num_threads(config.threads)
+    from ..models.load import load
+    from .engine import Engine
+
+    _send(connection, Loading(f"loading {config.model}"))
+    return Engine(load(config), config)
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong at start-up, on one line."""
+    text = " ".join(str(error).split())
+    if isinstance(error, (ValueError, OSError)) and text:
+        return text
+    traceback.print_exception(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def main(arguments: list[str]) -> int:
+    """Serve the front at the other end of the socket whose descriptor is given."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with socket.socket(fileno=int(arguments[0])) as connection:
+        config = _hello(connection)
+        if config is None:
+            return 0
+        _end_with(connection)
+        try:
+            return _serve(connection, config)
+        except ConnectionError:  # the front went away first
+            return 0
+
+
+def _serve(connection: socket.socket, config: EngineConfig) -> int:
+    try:
+        engine = _load(connection, config)
+    except Exception as error:  # whatever it was, the front must learn of it
+        _send(connection, StartFailed(_sentence(error)))
+        return 1
+    _send(connection, Ready(engine.capacity, engine.stats()))
+    return Worker(connection, engine).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,110 @@
+"""A worker process whose engine counts instead of computing, and breaks when it is told to."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+
+from server_reference.core import EngineStats, GenerateRequest, SequenceUpdate, StageTimes
+from server_reference.engine.frames import (
+    FrameBuffer,
+    Hello,
+    Loading,
+    Ready,
+    StartFailed,
+    frame,
+    to_engine,
+)
+from server_reference.engine.worker import Worker
+
+__all__ = ["DIE", "HANG", "RAISE", "REFUSE", "CountingEngine"]
+
+RAISE, DIE, HANG, REFUSE = 1001, 1002, 1003, 1004
+"""First prompt tokens that make a step raise, the process die or hang, or `add` refuse."""
+
+
+class CountingEngine:
+    """Every step adds one digit to every sequence."""
+
+    capacity = 100
+
+    def __init__(self, pace: float = 0.001) -> None:
+        self._pace = pace
+        self._running: dict[str, GenerateRequest] = {}
+        self._made: dict[str, int] = {}
+        self._steps = 0
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._running)
+
+    def add(self, request: GenerateRequest) -> None:
+        if request.prompt_token_ids[0] == REFUSE:
+            raise ValueError("the prompt has 200 tokens, one sequence may have 100")
+        self._running[request.id] = request
+        self._made[request.id] = 0
+
+    def abort(self, id: str) -> None:
+        self._running.pop(id, None)
+
+    def step(self) -> list[SequenceUpdate]:
+        time.sleep(self._pace)
+        self._steps += 1
+        return [self._advance(request) for request in list(self._running.values())]
+
+    def _advance(self, request: GenerateRequest) -> SequenceUpdate:
+        match request.prompt_token_ids[0]:
+            case 1001:
+                raise FloatingPointError("told to")
+            case 1002:
+                os._exit(9)
+            case 1003:
+                time.sleep(60)
+        made = self._made[request.id] = self._made[request.id] + 1
+        is_last = made >= request.params.max_tokens
+        if is_last:
+            del self._running[request.id]
+        return SequenceUpdate(
+            id=request.id,
+            text=str(made % 10),
+            num_output_tokens=made,
+            num_cached_tokens=0,
+            times=StageTimes(queue=0.0, prefill=0.001),
+            finish_reason="length" if is_last else None,
+        )
+
+    def stats(self) -> EngineStats:
+        return EngineStats(
+            num_running=len(self._running),
+            num_queued=0,
+            num_blocks=8,
+            num_free_blocks=8 - len(self._running),
+            num_cached_blocks=0,
+            steps=self._steps,
+            preemptions=0,
+            prefix_tokens_queried=0,
+            prefix_tokens_hit=0,
+        )
+
+
+def main(descriptor: int) -> int:
+    frames = FrameBuffer()
+    with socket.socket(fileno=descriptor) as connection:
+        (body,) = frames.feed(connection.recv(1 << 16))
+        hello = to_engine(body)
+        assert isinstance(hello, Hello)
+        connection.sendall(frame(Loading("counting to ten")))
+        if hello.config.model == "broken":
+            connection.sendall(frame(StartFailed("the file is truncated")))
+            return 1
+        if hello.config.model == "crashing":
+            return 3
+        engine = CountingEngine()
+        connection.sendall(frame(Ready(engine.capacity, engine.stats())))
+        return Worker(connection, engine, heartbeat=0.05).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))
