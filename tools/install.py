@@ -55,8 +55,11 @@ def install(root: Path, extra: str) -> None:
         subprocess.CalledProcessError: pip failed, and has said why.
     """
     done, begun = _marks(root)
-    if begun.exists() or not _has_pip(root):
+    is_new = begun.exists() or not _has_pip(root)
+    if is_new:
         _check_python()
+    _say(f"{SIZES[extra]} into .venv, once (several GB more if pip takes torch's CUDA build)")
+    if is_new:
         subprocess.run([sys.executable, "-m", "venv", "--clear", root / ".venv"], check=True)
     begun.touch()  # stays when this process is killed: the next run then begins afresh
     quiet = [] if sys.stdout.isatty() else ["--quiet"]
@@ -128,8 +131,6 @@ def main(arguments: list[str]) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two scripts at once: the second waits for the first
         if is_installed(root, extra):
             return 0
-        size = SIZES[extra]
-        _say(f"{size} into .venv, once (several GB more if pip takes torch's CUDA build)")
         try:
             install(root, extra)
         except UnusablePythonError as error:
