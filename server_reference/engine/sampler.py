@@ -12,18 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import exp
 
 import torch
 from torch import Tensor
 
 from ..core import SamplingParams
 
-__all__ = ["Draw", "gumbel_noise", "sample"]
+__all__ = ["Draw", "gumbel_noise", "sample", "token_hashes"]
 
 _NUM_CANDIDATES = 64
 _GREEDY_BELOW = 1e-5  # a smaller temperature divides logits into infinity
-_MAX_NOISE = 23.0  # above the largest noise: -log(-log(1 - 2**-33)) = 22.87
-_MASK_32 = 0xFFFFFFFF
+_FAR = 8.0  # a token this far below the best one wins only with noise above it
+_FAR_HASH = int(2**32 * exp(-exp(-_FAR))) - 2**32 - 1  # such noise has a hash from here to -1
 _MASK_64 = 0xFFFFFFFFFFFFFFFF
 
 
@@ -39,6 +40,14 @@ class Draw:
     def is_greedy(self) -> bool:
         return self.params.temperature < _GREEDY_BELOW
 
+    @property
+    def is_nucleus(self) -> bool:
+        return self.params.top_p < 1.0
+
+    @property
+    def keeps_all(self) -> bool:
+        return self.params.top_k is None and not self.is_nucleus
+
 
 def sample(logits: Tensor, draws: Sequence[Draw]) -> list[int | None]:
     """The next token of each row; `None` where the logits hold a NaN or no finite maximum.
@@ -50,102 +59,98 @@ def sample(logits: Tensor, draws: Sequence[Draw]) -> list[int | None]:
         draws: One for each row.
 
     Cost:
-        One pass for the maximum; for random rows a partial sort of 64 candidates, and a
-        full sort only of rows whose `top_k` or `top_p` reaches beyond them.
+        One pass for the maximum, for random rows a partial sort of 64 candidates, and a few
+        more passes over the rows whose `top_k` or `top_p` reaches beyond those. Never a
+        full sort: 176 ms at 32 x 49,152, against 4 ms for the candidates.
     """
     best, likeliest = logits.max(dim=-1)  # a NaN is the maximum of its row
     tokens: list[int | None] = likeliest.tolist()
     usable = best.isfinite().tolist()
     random = [row for row, draw in enumerate(draws) if usable[row] and not draw.is_greedy]
     if random:
-        chosen = _draw(logits, [draws[row] for row in random], random)
+        rows = logits if len(random) == len(logits) else logits[random]
+        chosen = _draw(rows, [draws[row] for row in random])
         for row, token in zip(random, chosen, strict=True):
             tokens[row] = token
     return [token if ok else None for token, ok in zip(tokens, usable, strict=True)]
 
 
-def gumbel_noise(draws: Sequence[Draw], rows: Tensor, token_ids: Tensor) -> Tensor:
-    """Noise of each token in its row, fp32, of the shape of `token_ids`.
+def gumbel_noise(hashes: Tensor) -> Tensor:
+    """Noise of the standard Gumbel distribution, one for each hash, fp32."""
+    unsigned = hashes.double() + torch.where(hashes < 0, 2.0**32, 0.0)
+    return -torch.log(-torch.log((unsigned + 0.5) / 2.0**32)).float()
+
+
+def token_hashes(draws: Sequence[Draw], token_ids: Tensor) -> Tensor:
+    """32 even random bits for each token of each draw, as int32.
 
     Args:
-        draws: Seeds and output indices by row.
-        rows: Index into `draws`, broadcast against `token_ids`.
-        token_ids: Token ids, int64.
+        draws: One for each row.
+        token_ids: `[rows, num_tokens]`, or `[num_tokens]` for one row.
     """
     keys = [_mix64(draw.seed ^ _mix64(draw.index + 1)) for draw in draws]
-    low = torch.tensor([key & _MASK_32 for key in keys], device=rows.device)[rows]
-    high = torch.tensor([key >> 32 for key in keys], device=rows.device)[rows]
-    hashed = _mix32(_mix32(token_ids ^ low) ^ high)
-    uniform = (hashed.double() + 0.5) / 2.0**32  # in double: 1 - 2**-33 rounds to 1 in fp32
-    return -torch.log(-torch.log(uniform)).float()
+    low = _column([_signed(key) for key in keys], token_ids).int()
+    high = _column([_signed(key >> 32) for key in keys], token_ids).int()
+    return _mix32(_mix32(token_ids.int() ^ low) ^ high)
 
 
-def _draw(logits: Tensor, draws: Sequence[Draw], rows: Sequence[int]) -> list[int]:
-    """Tokens of the rows that are not greedy."""
-    temperatures = torch.tensor([draw.params.temperature for draw in draws], device=logits.device)
-    if len(rows) < len(logits):
-        logits = logits[torch.tensor(rows, device=logits.device)]
-    scaled = logits / temperatures[:, None]
+def _draw(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
+    """Tokens of rows that are not greedy."""
+    scaled = logits / _column([draw.params.temperature for draw in draws], logits)
     scores, ids = scaled.topk(min(_NUM_CANDIDATES, scaled.shape[-1]))
-    kept, is_exact = _kept(scores, scaled, draws)
-    noise = gumbel_noise(draws, torch.arange(len(draws), device=ids.device)[:, None], ids)
-    noisy = (scores + noise).masked_fill_(~kept, -torch.inf)
-    won, places = noisy.max(dim=-1)
+    kept, complete = _kept(scores, scaled, draws)
+    noisy = (scores + gumbel_noise(token_hashes(draws, ids))).masked_fill_(~kept, -torch.inf)
+    best, places = noisy.max(dim=-1)
     tokens: list[int] = ids.gather(1, places[:, None])[:, 0].tolist()
-    best: list[float] = won.tolist()
-    for row, (draw, exact) in enumerate(zip(draws, is_exact.tolist(), strict=True)):
-        if not exact:
-            floor = best[row] - _MAX_NOISE if _is_unfiltered(draw.params) else None
-            tokens[row] = _draw_exactly(scaled[row], draw, floor=floor)
+    for row, (score, is_complete) in enumerate(zip(best, complete.tolist(), strict=True)):
+        if not is_complete:
+            tokens[row] = _draw_beyond(scaled[row], draws[row], score, tokens[row])
     return tokens
 
 
 def _kept(scores: Tensor, scaled: Tensor, draws: Sequence[Draw]) -> tuple[Tensor, Tensor]:
-    """Which candidates `top_k` and `top_p` leave, and whether those are all there are."""
+    """Which candidates `top_k` and `top_p` leave, and in which rows those are all there are."""
     num_candidates, vocab_size = scores.shape[-1], scaled.shape[-1]
-    top_k = [vocab_size if draw.params.top_k is None else draw.params.top_k for draw in draws]
-    limits = torch.tensor(top_k, device=scores.device)[:, None]
-    top_p = torch.tensor([draw.params.top_p for draw in draws], device=scores.device)[:, None]
-    in_top_k = torch.arange(num_candidates, device=scores.device) < limits
+    top_k = _column([min(draw.params.top_k or vocab_size, vocab_size) for draw in draws], scores)
+    top_p = _column([draw.params.top_p if draw.is_nucleus else torch.inf for draw in draws], scores)
+    in_top_k = torch.arange(num_candidates, device=scores.device) < top_k
     filtered = scores.masked_fill(~in_top_k, -torch.inf)
-    if any(draw.params.top_p < 1.0 and k > num_candidates for draw, k in zip(draws, top_k)):
-        total = scaled.logsumexp(-1, keepdim=True)
-    else:
-        total = filtered.logsumexp(-1, keepdim=True)
-    total = torch.where(limits > num_candidates, total, filtered.logsumexp(-1, keepdim=True))
-    mass = (filtered - total).exp()
-    before = mass.cumsum(-1) - mass
-    kept = in_top_k & ((before < top_p) | (top_p >= 1.0))
-    kept[:, 0] = True
-    reaches_end = kept[:, -1:] & (num_candidates < limits)
-    crossed = (before[:, -1:] + mass[:, -1:] >= top_p) & (top_p < 1.0)
-    is_exact = ~reaches_end | crossed | (num_candidates == vocab_size)
-    return kept, is_exact[:, 0]
+    total = filtered.logsumexp(-1, keepdim=True)
+    if any(draw.is_nucleus and draw.params.top_k is None for draw in draws):
+        total = total.where(top_k < vocab_size, scaled.logsumexp(-1, keepdim=True))
+    reached = (filtered - total).exp().cumsum(-1)
+    before = torch.cat([torch.zeros_like(total), reached[:, :-1]], dim=-1)
+    complete = (top_k <= num_candidates) | ((top_k == vocab_size) & (reached[:, -1:] >= top_p))
+    return in_top_k & (before < top_p), complete[:, 0]
 
 
-def _is_unfiltered(params: SamplingParams) -> bool:
-    return params.top_k is None and params.top_p >= 1.0
+def _column(values: Sequence[float], like: Tensor) -> Tensor:
+    return torch.tensor(values, device=like.device)[:, None]
 
 
-def _draw_exactly(scaled: Tensor, draw: Draw, *, floor: float | None) -> int:
-    """Draw from one whole row.
+def _draw_beyond(scaled: Tensor, draw: Draw, best: Tensor, token: int) -> int:
+    """Draw from a whole row, of which `token` has the largest noisy score so far, `best`."""
+    everything = torch.arange(len(scaled), dtype=torch.int32, device=scaled.device)
+    hashes = token_hashes([draw], everything)[0]
+    ids = ((scaled >= best - _FAR) | ((hashes >= _FAR_HASH) & (hashes < 0))).nonzero()[:, 0]
+    noisy = scaled[ids] + gumbel_noise(hashes[ids])
+    ahead = noisy > best
+    for place in noisy[ahead].argsort(descending=True).tolist():
+        challenger = int(ids[ahead][place])
+        if draw.keeps_all or _keeps(scaled, draw.params, challenger):
+            return challenger
+    return token
 
-    Args:
-        floor: Tokens below it cannot win, and get no noise; `None` sorts the row and
-            applies `top_k` and `top_p`.
-    """
-    if floor is None:
-        scores, ids = scaled.sort(descending=True, stable=True)
-        scores = scores[: draw.params.top_k]
-        mass = scores.softmax(-1)
-        kept = mass.cumsum(-1) - mass < draw.params.top_p
-        kept[0] = True
-        scores, ids = scores[kept], ids[: len(scores)][kept]
-    else:
-        ids = (scaled >= floor).nonzero()[:, 0]
-        scores = scaled[ids]
-    noise = gumbel_noise([draw], torch.zeros_like(ids), ids)
-    return int(ids[(scores + noise).argmax()])
+
+def _keeps(scaled: Tensor, params: SamplingParams, token: int) -> bool:
+    """Whether `top_k` and `top_p` leave this token of a row; equal ones go by token id."""
+    above = scaled > scaled[token]
+    above[:token] |= scaled[:token] == scaled[token]
+    if params.top_k is not None and int(above.sum()) >= params.top_k:
+        return False
+    top = scaled if params.top_k is None else scaled.topk(min(params.top_k, len(scaled))).values
+    mass_above = (scaled[above] - top.logsumexp(-1)).exp().sum()
+    return params.top_p >= 1.0 or bool(mass_above < params.top_p)
 
 
 def _mix64(value: int) -> int:
@@ -156,8 +161,13 @@ def _mix64(value: int) -> int:
     return value ^ (value >> 31)
 
 
-def _mix32(value: Tensor) -> Tensor:
-    """MurmurHash3's finalizer on unsigned 32-bit numbers held as int64."""
-    value = ((value ^ (value >> 16)) * 0x85EBCA6B) & _MASK_32
-    value = ((value ^ (value >> 13)) * 0xC2B2AE35) & _MASK_32
-    return value ^ (value >> 16)
+def _mix32(bits: Tensor) -> Tensor:
+    """MurmurHash3's finalizer; int32 wraps, and its right shifts are made logical."""
+    bits = (bits ^ ((bits >> 16) & 0xFFFF)) * _signed(0x85EBCA6B)
+    bits = (bits ^ ((bits >> 13) & 0x7FFFF)) * _signed(0xC2B2AE35)
+    return bits ^ ((bits >> 16) & 0xFFFF)
+
+
+def _signed(bits: int) -> int:
+    """The low 32 bits as int32 holds them."""
+    return ((bits + 0x80000000) & 0xFFFFFFFF) - 0x80000000
