@@ -1,0 +1,235 @@
+"""One transformer for the Llama family: the arithmetic of every layer but attention.
+
+Tokens of all sequences lie flat in one batch. Attention, and with it the KV cache, is the
+caller's: `hidden` calls `attend` once per layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+__all__ = ["Attend", "ModelConfig", "Transformer", "weight_shapes"]
+
+
+class Attend(Protocol):
+    """Attention over a KV cache that the callee keeps."""
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Store new keys and values, then attend to all of each sequence's.
+
+        Args:
+            layer: Counted from 0.
+            q: `[num_tokens, num_q_heads, head_dim]`, rotated; it may be a strided view.
+            k: `[num_tokens, num_kv_heads, head_dim]`, likewise.
+            v: `[num_tokens, num_kv_heads, head_dim]`, likewise, and not rotated.
+
+        Returns:
+            A tensor of `q`'s shape and dtype.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelConfig:
+    """The measures of a model.
+
+    Args:
+        max_context: Positions that it was made for.
+        rope_theta: Base of the rotary frequencies.
+        tie_embeddings: The head is the embedding matrix.
+
+    Raises:
+        ValueError: A measure is not positive, or the heads do not divide.
+    """
+
+    num_layers: int
+    hidden_size: int
+    intermediate_size: int
+    num_q_heads: int
+    num_kv_heads: int
+    head_dim: int
+    vocab_size: int
+    max_context: int
+    rope_theta: float
+    rms_norm_eps: float
+    tie_embeddings: bool
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value <= 0 and field.name != "tie_embeddings":
+                raise ValueError(f"{field.name} must be positive, not {value}")
+        if self.num_q_heads % self.num_kv_heads:
+            raise ValueError(
+                f"num_q_heads ({self.num_q_heads}) must be a multiple of num_kv_heads "
+                f"({self.num_kv_heads}): each KV head serves a whole group of query heads"
+            )
+        if self.head_dim % 2:
+            raise ValueError(f"head_dim ({self.head_dim}) must be even: rope turns pairs")
+
+
+def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of all weights, in a fixed order.
+
+    `qkv` holds the rows of queries, keys and values one below the other; `gate_up` those of
+    both projections. A matrix is `[out, in]`.
+    """
+    hidden, inner = config.hidden_size, config.intermediate_size
+    q_rows = config.num_q_heads * config.head_dim
+    kv_rows = config.num_kv_heads * config.head_dim
+    layer: dict[str, tuple[int, ...]] = {
+        "attention_norm": (hidden,),
+        "qkv": (q_rows + 2 * kv_rows, hidden),
+        "attention_out": (hidden, q_rows),
+        "mlp_norm": (hidden,),
+        "gate_up": (2 * inner, hidden),
+        "down": (hidden, inner),
+    }
+    shapes: dict[str, tuple[int, ...]] = {"embedding": (config.vocab_size, hidden)}
+    for at in range(config.num_layers):
+        shapes |= {f"layers.{at}.{name}": shape for name, shape in layer.items()}
+    shapes["norm"] = (hidden,)
+    return shapes if config.tie_embeddings else shapes | {"head": (config.vocab_size, hidden)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    attention_norm: Tensor
+    qkv: Tensor
+    attention_out: Tensor
+    mlp_norm: Tensor
+    gate_up: Tensor
+    down: Tensor
+
+
+class Transformer:
+    """A decoder of the Llama family.
+
+    Args:
+        weights: As `weight_shapes` lists them, all of one dtype and on one device.
+        pad_rows: Every linear pads its row count up to a multiple of it, so that a row's
+            numbers do not depend on how many others there are: the matrix kernels take other
+            paths for few or ragged rows. 1 does not pad.
+
+    Raises:
+        ValueError: A weight is missing, or not of its shape.
+    """
+
+    def __init__(
+        self, config: ModelConfig, weights: Mapping[str, Tensor], *, pad_rows: int = 1
+    ) -> None:
+        if pad_rows < 1:
+            raise ValueError(f"pad_rows must be at least 1, not {pad_rows}")
+        _check(config, weights)
+        self.config = config
+        self.weights = dict(weights)
+        self.dtype = weights["embedding"].dtype
+        self._pad_rows = pad_rows
+        self._embedding = weights["embedding"]
+        self._layers = [_layer(weights, at) for at in range(config.num_layers)]
+        self._norm = weights["norm"]
+        self._head = weights["embedding" if config.tie_embeddings else "head"]
+        self._cos, self._sin = _rotations(config, self._embedding.device)
+
+    def hidden(self, token_ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Run all layers over new tokens.
+
+        Args:
+            token_ids: `[num_tokens]`, int64.
+            positions: Each token's place in its sequence, `[num_tokens]`, int64, below
+                `max_context`.
+            attend: Called once per layer, in order, in inference mode.
+
+        Returns:
+            `[num_tokens, hidden_size]` in the model's dtype, normalised for `logits`.
+        """
+        with torch.inference_mode():
+            cos = self._cos[positions].unsqueeze(1)  # [num_tokens, 1, head_dim / 2]
+            sin = self._sin[positions].unsqueeze(1)
+            x = functional.embedding(token_ids, self._embedding)
+            for at, layer in enumerate(self._layers):
+                q, k, v = self._project(layer, x, cos, sin)
+                attended = attend(at, q, k, v).reshape(len(x), -1)
+                x = x + self._linear(attended, layer.attention_out)
+                x = x + self._mlp(layer, x)
+            return self._normalise(x, self._norm)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores of every token of the vocabulary to come next.
+
+        Args:
+            hidden: Rows of what `hidden` returned, `[rows, hidden_size]`.
+
+        Returns:
+            `[rows, vocab_size]`, fp32.
+        """
+        with torch.inference_mode():
+            return self._linear(hidden, self._head).float()
+
+    def _project(
+        self, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        config = self.config
+        rows = self._linear(self._normalise(x, layer.attention_norm), layer.qkv)
+        heads = rows.view(len(x), -1, config.head_dim)
+        num_rotated = config.num_q_heads + config.num_kv_heads
+        rotated = _rotate(heads[:, :num_rotated], cos, sin)
+        q, k = rotated[:, : config.num_q_heads], rotated[:, config.num_q_heads :]
+        return q, k, heads[:, num_rotated:]
+
+    def _mlp(self, layer: _Layer, x: Tensor) -> Tensor:
+        both = self._linear(self._normalise(x, layer.mlp_norm), layer.gate_up)
+        gate, up = both.chunk(2, dim=-1)
+        return self._linear(functional.silu(gate) * up, layer.down)
+
+    def _normalise(self, x: Tensor, weight: Tensor) -> Tensor:
+        # fp32 inside for any dtype; rounded once, at the end.
+        return functional.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)
+
+    def _linear(self, x: Tensor, weight: Tensor) -> Tensor:
+        num_rows = len(x)
+        missing = -num_rows % self._pad_rows
+        if missing:
+            return functional.linear(functional.pad(x, (0, 0, 0, missing)), weight)[:num_rows]
+        return functional.linear(x, weight)
+
+
+def _layer(weights: Mapping[str, Tensor], at: int) -> _Layer:
+    return _Layer(*(weights[f"layers.{at}.{name}"] for name in _Layer.__slots__))
+
+
+def _check(config: ModelConfig, weights: Mapping[str, Tensor]) -> None:
+    for name, shape in weight_shapes(config).items():
+        if name not in weights:
+            raise ValueError(f"the weight {name!r} is missing")
+        if weights[name].shape != shape:
+            raise ValueError(
+                f"the weight {name!r} has the shape {list(weights[name].shape)}, "
+                f"but the model's measures ask for {list(shape)}"
+            )
+
+
+def _rotations(config: ModelConfig, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of every position's angles, `[max_context, head_dim / 2]`, fp32.
+
+    Source:
+        Su et al., "RoFormer", 2021, section 3.2.2.
+    """
+    exponents = torch.arange(0, config.head_dim, 2, dtype=torch.float32) / config.head_dim
+    frequencies = 1.0 / config.rope_theta**exponents
+    positions = torch.arange(config.max_context, dtype=torch.float32)
+    angles = torch.outer(positions, frequencies)
+    return angles.cos().to(device), angles.sin().to(device)
+
+
+def _rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn the pairs (i, i + head_dim / 2) of each head, in fp32."""
+    first, second = heads.float().chunk(2, dim=-1)
+    turned = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+    return turned.to(heads.dtype)
