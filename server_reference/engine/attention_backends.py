@@ -90,8 +90,8 @@ class TorchAttention:
         self, model: ModelConfig, *, num_blocks: int, block_size: int, dtype: torch.dtype
     ) -> None:
         shape = (model.num_layers, num_blocks, block_size, model.num_kv_heads, model.head_dim)
-        self.k_cache = torch.zeros(shape, dtype=dtype)  # pages are touched when first used
-        self.v_cache = torch.zeros(shape, dtype=dtype)
+        self.k_cache = torch.empty(shape, dtype=dtype)  # memory is taken when first touched
+        self.v_cache = torch.empty(shape, dtype=dtype)
         self.block_size = block_size
         self._group_size = model.num_q_heads // model.num_kv_heads
         self._slots = torch.empty(0, dtype=torch.int64)
@@ -145,10 +145,9 @@ class TorchAttention:
 
     def _decode(self, group: _Decodes, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
         num_seqs = len(group.rows)
-        heads = (num_seqs, -1, self._group_size, q.shape[-1])
-        rows = q.index_select(0, group.rows).view(heads)  # [num_seqs, kv_heads, group, head_dim]
+        rows = q.index_select(0, group.rows)
         attended = scaled_dot_product_attention(
-            rows,
+            rows.view(num_seqs, -1, self._group_size, q.shape[-1]),
             self._gather(k, group.blocks, num_seqs)[:, :, : group.context_len],
             self._gather(v, group.blocks, num_seqs)[:, :, : group.context_len],
             attn_mask=group.mask,
@@ -156,12 +155,12 @@ class TorchAttention:
         out.index_copy_(0, group.rows, attended.reshape(num_seqs, *q.shape[1:]))
 
     def _prefill(self, chunk: _Prefill, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
-        rows = q[chunk.start : chunk.stop]
-        split = rows.unflatten(1, (-1, self._group_size))  # [query_len, kv_heads, group, head_dim]
+        query_len, head_dim = chunk.stop - chunk.start, q.shape[-1]
+        rows = q[chunk.start : chunk.stop].reshape(query_len, -1, self._group_size, head_dim)
         keys = self._gather(k, chunk.blocks, 1)[0, :, None, : chunk.context_len]
         values = self._gather(v, chunk.blocks, 1)[0, :, None, : chunk.context_len]
         attended = scaled_dot_product_attention(
-            split.permute(1, 2, 0, 3),  # [kv_heads, group, query_len, head_dim]
+            rows.permute(1, 2, 0, 3),  # [kv_heads, group, query_len, head_dim]
             keys.expand(-1, self._group_size, -1, -1),
             values.expand(-1, self._group_size, -1, -1),
             attn_mask=chunk.mask,
