@@ -1,0 +1,354 @@
+"""Who computes what in a step. No torch: these are integers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from server_reference.core import SamplingParams, Sequence
+from server_reference.engine.scheduler import RefusedError, Scheduler, Step
+from server_reference.kv.block_pool import BlockPool
+
+
+def a_scheduler(*, num_blocks=32, block_size=4, **limits):
+    defaults = {
+        "capacity": 1000,
+        "max_num_seqs": 8,
+        "max_step_tokens": 32,
+        "max_prefill_share": 16,
+    }
+    return Scheduler(BlockPool(num_blocks), block_size=block_size, **(defaults | limits))
+
+
+def a_sequence(arrival, num_prompt=6, *, max_tokens=4, token=None):
+    first = 100 * arrival if token is None else token
+    return Sequence(
+        id=f"s{arrival}",
+        tenant="t",
+        prompt_token_ids=list(range(first, first + num_prompt)),
+        params=SamplingParams(max_tokens=max_tokens),
+        arrival=arrival,
+    )
+
+
+def added(scheduler, *sequences):
+    for sequence in sequences:
+        scheduler.add(sequence)
+    return sequences
+
+
+def advance(scheduler, *, meanwhile=lambda step: None):
+    """One step with a model that answers the sequence's length; finished ones leave."""
+    step = scheduler.schedule()
+    scheduler.check()
+    meanwhile(step)
+    scheduler.commit(step)
+    for sequence in [entry.sequence for entry in step.scheduled if entry.reaches_target]:
+        if len(sequence.output_token_ids) < sequence.params.max_tokens:
+            sequence.output_token_ids.append(sequence.target % 3)
+        if len(sequence.output_token_ids) == sequence.params.max_tokens:
+            scheduler.remove(sequence)
+    scheduler.check()
+    return step
+
+
+def shape(step):
+    return [(entry.sequence.id, entry.start, entry.num_tokens) for entry in step.scheduled]
+
+
+def test_a_running_decode_goes_before_a_new_prompt():
+    """A prompt that arrives must not stop the tokens of others (sglang#32549)."""
+    scheduler = a_scheduler()
+    added(scheduler, a_sequence(0))
+    advance(scheduler)
+    added(scheduler, a_sequence(1))
+
+    step = scheduler.schedule()
+
+    assert shape(step) == [("s0", 6, 1), ("s1", 0, 6)]
+
+
+def test_a_long_prompt_is_computed_in_chunks_beside_a_decode():
+    scheduler = a_scheduler(max_prefill_share=8)
+    added(scheduler, a_sequence(0), a_sequence(1, 20))
+    advance(scheduler)
+
+    assert shape(advance(scheduler)) == [("s0", 6, 1), ("s1", 8, 8)]
+    assert shape(advance(scheduler)) == [("s0", 7, 1), ("s1", 16, 4)]
+
+
+def test_a_long_prompt_leaves_a_share_of_the_step_to_others():
+    """One long prompt must not hold back all that wait (vllm#10774)."""
+    scheduler = a_scheduler(max_step_tokens=16, max_prefill_share=10)
+
+    added(scheduler, a_sequence(0, 90), a_sequence(1, 6))
+
+    assert shape(scheduler.schedule()) == [("s0", 0, 10), ("s1", 0, 6)]
+
+
+def test_a_step_stays_within_its_token_budget():
+    scheduler = a_scheduler(max_step_tokens=10, max_prefill_share=10)
+
+    added(scheduler, *(a_sequence(arrival) for arrival in range(4)))
+
+    assert shape(scheduler.schedule()) == [("s0", 0, 6), ("s1", 0, 4)]
+
+
+def test_no_more_sequences_run_than_the_limit():
+    scheduler = a_scheduler(max_num_seqs=2)
+
+    added(scheduler, *(a_sequence(arrival) for arrival in range(3)))
+    scheduler.schedule()
+
+    assert list(scheduler.running) == ["s0", "s1"]
+    assert [sequence.id for sequence in scheduler.waiting] == ["s2"]
+
+
+def test_a_sequence_starts_only_when_all_of_its_prompt_fits():
+    scheduler = a_scheduler(num_blocks=8, max_prefill_share=4)
+    added(scheduler, a_sequence(0, 16), a_sequence(1, 20, max_tokens=1))
+
+    step = scheduler.schedule()
+
+    assert shape(step) == [("s0", 0, 4)], "s0 is promised 4 blocks of 8, s1 needs 5"
+
+
+def test_when_blocks_run_out_the_latest_arrival_makes_room():
+    scheduler = a_scheduler(num_blocks=4)
+    older, newer = added(scheduler, a_sequence(0, 8, max_tokens=8), a_sequence(1, 8, max_tokens=8))
+    advance(scheduler)
+
+    step = advance(scheduler)
+
+    assert step.preempted == [newer]
+    assert shape(step) == [("s0", 8, 1)]
+    assert (older.preemptions, newer.preemptions) == (0, 1)
+
+
+def test_a_preempted_sequence_goes_back_before_those_that_came_after_it():
+    """It has waited already (vllm#41951)."""
+    scheduler = a_scheduler(num_blocks=4, max_num_seqs=2)
+    added(scheduler, a_sequence(0, 8, max_tokens=8), a_sequence(1, 8, max_tokens=8))
+    advance(scheduler)
+    added(scheduler, a_sequence(2, 2))
+
+    advance(scheduler)
+
+    assert [sequence.id for sequence in scheduler.waiting] == ["s1", "s2"]
+
+
+def test_nothing_is_admitted_in_a_step_that_preempted():
+    scheduler = a_scheduler(num_blocks=5)
+    added(scheduler, a_sequence(0, 8, max_tokens=8), a_sequence(1, 12, max_tokens=8))
+    advance(scheduler)
+    added(scheduler, a_sequence(2, 1, max_tokens=1))
+
+    step = advance(scheduler)
+
+    assert shape(step) == [("s0", 8, 1)]
+    assert scheduler.pool.num_free == 2
+
+
+def test_a_preempted_sequence_finds_its_own_blocks_and_computes_the_rest():
+    """Counting before the prefix hit broke others here (nano-vllm#211, #233)."""
+    scheduler = a_scheduler(num_blocks=4)
+    older, newer = added(scheduler, a_sequence(0, 8, max_tokens=2), a_sequence(1, 8, max_tokens=4))
+    advance(scheduler)
+    advance(scheduler)
+
+    step = advance(scheduler)
+
+    assert shape(step) == [("s1", 4, 5)], "4 of its 9 tokens lie in a block nobody took"
+    assert newer.output_token_ids[0] == 8 % 3
+    assert len(older.output_token_ids) == 2
+
+
+def test_finding_its_own_blocks_again_is_not_counted_as_cached():
+    scheduler = a_scheduler(num_blocks=4)
+    _, newer = added(scheduler, a_sequence(0, 8, max_tokens=2), a_sequence(1, 8, max_tokens=4))
+    for _ in range(3):
+        advance(scheduler)
+
+    assert newer.preemptions == 1
+    assert newer.num_cached == 0
+    assert scheduler.prefix_tokens_hit == 0
+
+
+@pytest.mark.parametrize("num_prompt", [8, 16])
+def test_a_fully_cached_prompt_still_computes_a_token(num_prompt):
+    """Zero query tokens have no logits (vllm#30320, nano-vllm#144)."""
+    scheduler = a_scheduler()
+    added(scheduler, a_sequence(0, num_prompt, max_tokens=1, token=7))
+    advance(scheduler)
+    (again,) = added(scheduler, a_sequence(1, num_prompt, max_tokens=1, token=7))
+
+    step = scheduler.schedule()
+
+    assert shape(step) == [("s1", num_prompt - 4, 4)]
+    assert again.num_cached == num_prompt - 4
+
+
+def test_the_oldest_advances_though_decodes_could_fill_the_step():
+    scheduler = a_scheduler(max_step_tokens=2, max_prefill_share=1)
+    added(scheduler, a_sequence(0, 5), a_sequence(1, 1), a_sequence(2, 1))
+    advance(scheduler)
+
+    assert shape(advance(scheduler)) == [("s1", 1, 1), ("s0", 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("num_prompt", "max_tokens", "says"),
+    [
+        pytest.param(9, 0, "9 prompt tokens .* exceed the 8 tokens", id="prompt"),
+        pytest.param(8, 1, "max_tokens=1 exceed the 8 tokens", id="prompt-fills-all"),
+        pytest.param(4, 5, "lower max_tokens to 4", id="max-tokens"),
+        pytest.param(0, 1, "at least 1 token", id="empty"),
+        pytest.param(1, -1, "at least 0, not -1", id="negative"),
+    ],
+)
+def test_what_can_never_run_is_refused_at_once(num_prompt, max_tokens, says):
+    """Admitted, it would wait for ever and freeze the queue (vllm#35541, #39734)."""
+    scheduler = a_scheduler(num_blocks=2, block_size=4)
+
+    with pytest.raises(RefusedError, match=says):
+        scheduler.add(a_sequence(0, num_prompt, max_tokens=max_tokens))
+
+    assert scheduler.waiting == []
+
+
+def test_the_context_limits_a_sequence_below_the_pool():
+    scheduler = a_scheduler(capacity=10)
+
+    with pytest.raises(RefusedError, match="the 10 tokens"):
+        scheduler.add(a_sequence(0, 8, max_tokens=3))
+
+
+def test_a_sequence_that_needs_the_whole_pool_runs():
+    scheduler = a_scheduler(num_blocks=3)
+    (sequence,) = added(scheduler, a_sequence(0, 4, max_tokens=8))
+
+    for _ in range(8):
+        advance(scheduler)
+
+    assert len(sequence.output_token_ids) == 8
+    assert scheduler.pool.num_free == 3
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param(0, id="queued"),
+        pytest.param(1, id="mid-prefill"),
+        pytest.param(5, id="decoding"),
+    ],
+)
+def test_an_abort_frees_all_blocks_at_once(steps):
+    scheduler = a_scheduler(max_prefill_share=4)
+    (sequence,) = added(scheduler, a_sequence(0, 14, max_tokens=9))
+    for _ in range(steps):
+        advance(scheduler)
+
+    scheduler.remove(sequence)
+
+    scheduler.check()
+    assert scheduler.pool.num_free == 32
+    assert not scheduler.running
+    assert not scheduler.waiting
+
+
+def test_an_abort_of_a_preempted_sequence_leaves_the_others_alone():
+    scheduler = a_scheduler(num_blocks=4)
+    older, newer = added(scheduler, a_sequence(0, 8, max_tokens=8), a_sequence(1, 8, max_tokens=8))
+    advance(scheduler)
+    advance(scheduler)
+
+    scheduler.remove(newer)
+
+    scheduler.check()
+    assert list(scheduler.running.values()) == [older]
+    assert scheduler.waiting == []
+
+
+def test_a_sequence_removed_during_a_step_is_passed_over():
+    """Its late result must not end the engine (LMCache#4185)."""
+    scheduler = a_scheduler()
+    gone, stays = added(scheduler, a_sequence(0), a_sequence(1))
+    step = scheduler.schedule()
+
+    scheduler.remove(gone)
+    scheduler.commit(step)
+
+    scheduler.check()
+    assert (gone.num_computed, stays.num_computed) == (0, 6)
+
+
+class SchedulerMachine(RuleBasedStateMachine):
+    """Any order of adding, stepping and aborting, in a pool that is much too small."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scheduler = a_scheduler(
+            num_blocks=7, block_size=2, max_num_seqs=4, max_step_tokens=6, max_prefill_share=4
+        )
+        self.sequences: list[Sequence] = []
+
+    @rule(
+        num_prompt=st.integers(1, 9),
+        max_tokens=st.integers(0, 5),
+        token=st.sampled_from([0, 0, 0, 1]),
+        tenant=st.sampled_from(["a", "a", "b"]),
+    )
+    def add(self, num_prompt: int, max_tokens: int, token: int, tenant: str) -> None:
+        sequence = a_sequence(len(self.sequences), num_prompt, max_tokens=max_tokens, token=token)
+        sequence.tenant = tenant
+        self.sequences.append(sequence)
+        self.scheduler.add(sequence)
+
+    @rule()
+    def step(self) -> None:
+        oldest = next(iter(self.scheduler.running.values()), None)
+        step = advance(self.scheduler)
+        assert step.num_tokens <= self.scheduler.max_step_tokens
+        assert all(entry.num_tokens > 0 for entry in step.scheduled)
+        if oldest is not None:
+            assert oldest in [entry.sequence for entry in step.scheduled], "the oldest stood still"
+
+    @rule(data=st.data())
+    def abort(self, data: st.DataObject) -> None:
+        if self.sequences:
+            self.scheduler.remove(data.draw(st.sampled_from(self.sequences)))
+
+    @rule(data=st.data())
+    def abort_during_a_step(self, data: st.DataObject) -> None:
+        def remove_one(step: Step) -> None:
+            if step.scheduled:
+                self.scheduler.remove(data.draw(st.sampled_from(step.scheduled)).sequence)
+
+        advance(self.scheduler, meanwhile=remove_one)
+
+    @invariant()
+    def books_balance(self) -> None:
+        self.scheduler.check()
+
+    def teardown(self) -> None:
+        for _ in range(1000):
+            if not self.scheduler.running and not self.scheduler.waiting:
+                break
+            advance(self.scheduler)
+        assert not self.scheduler.running, "sequences are left after 1,000 steps"
+        assert not self.scheduler.waiting, "sequences wait after 1,000 steps"
+        assert self.scheduler.pool.num_free == self.scheduler.pool.num_blocks
+
+
+TestSchedulerMachine = SchedulerMachine.TestCase
+TestSchedulerMachine.settings = settings(max_examples=60, stateful_step_count=40)
+
+
+class LongSchedulerMachine(SchedulerMachine):
+    """The same with many more examples."""
+
+
+TestLongSchedulerMachine = pytest.mark.long(LongSchedulerMachine.TestCase)
+TestLongSchedulerMachine.settings = settings(max_examples=10_000, stateful_step_count=60)
