@@ -100,16 +100,16 @@ class Source:
         """Public names that its top level defines, and in an `__init__` those it gathers."""
         names = set(_defined(self.tree))
         if self.path.endswith("__init__.py"):
-            names |= self.imported()
+            names |= self.imported(own=True)
         return {name for name in names if not name.startswith("_")}
 
-    def imported(self) -> set[str]:
-        """Names that its top level imports from its own package, and so may pass on."""
+    def imported(self, *, own: bool = False) -> set[str]:
+        """Names that its top level imports, from its `own` package only or from anywhere."""
         return {
             alias.asname or alias.name
             for node in self.tree.body
             if isinstance(node, ast.ImportFrom)
-            and (node.level or (node.module or "").partition(".")[0] == self.package)
+            and (not own or node.level or (node.module or "").split(".")[0] == self.package)
             for alias in node.names
         }
 

@@ -21,7 +21,8 @@ LINES = {
         _flow tokens stores report
         policies net
         _settings _pipeline transports
-        client wrap testing cli
+        _request _params _stream
+        client _wrap testing cli
         __init__ __main__
         """,
     "server_reference": """

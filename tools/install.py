@@ -15,7 +15,7 @@ from pathlib import Path
 
 __all__ = ["install", "is_installed", "main", "stamp"]
 
-SIZES = {"demo": "2.1 GB", "test": "2.4 GB", "dev": "2.5 GB"}
+SIZES = {"demo": "2.1 GB", "test": "2.3 GB", "dev": "2.4 GB"}
 """What each extra takes on disk with the CPU build of torch, measured with `du`."""
 
 EVERYTHING = "dev"

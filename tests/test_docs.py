@@ -1,0 +1,133 @@
+"""Every Python block of the documentation runs, every link leads somewhere, nothing is missing."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import server_reference
+import smartclient
+from tests.layers import ROOT
+from tools import api_reference
+
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+GENERATED = api_reference.PAGE
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+TWO_SENTENCES = re.compile(r"[a-z`)][.?!] [A-Z]")
+
+
+def name_of(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+def python_blocks(page):
+    """The code of each Python block, moved down to the line where it stands in the page."""
+    text = page.read_text()
+    return [
+        "\n" * text.count("\n", 0, found.start(2)) + found[2]
+        for found in FENCE.finditer(text)
+        if found[1] == "python"
+    ]
+
+
+def prose(page):
+    return FENCE.sub("", page.read_text())
+
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
+with_code = pytest.mark.parametrize(
+    "page", [page for page in PAGES if python_blocks(page)], ids=name_of
+)
+
+
+@pytest.fixture(scope="module")
+def server():
+    """What the pages call their provider: the real server with its smallest model."""
+    with server_reference.start("tiny", api_keys=["test"]) as running:
+        yield running
+
+
+@pytest.fixture
+def provider(server, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", server.base_url)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.base_url}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+
+
+@pytest.mark.sdk
+@with_code
+def test_the_examples_of_a_page_run(page, provider):
+    """From top to bottom in one namespace, as a reader would type them."""
+    namespace = {"__name__": "__main__"}
+
+    for code in python_blocks(page):
+        exec(compile(code, name_of(page), "exec"), namespace)
+
+
+def test_there_are_examples():
+    assert len([page for page in PAGES if python_blocks(page)]) >= 6
+
+
+@every_page
+def test_links_inside_the_repository_lead_somewhere(page):
+    targets = [target for target in LINK.findall(prose(page)) if "://" not in target]
+
+    dead = [t for t in targets if not (page.parent / t.partition("#")[0]).exists()]
+
+    assert dead == []
+
+
+@every_page
+def test_a_line_holds_one_sentence(page):
+    lines = [] if page == GENERATED else prose(page).splitlines()
+
+    crowded = [line for line in lines if not line.startswith("|") and TWO_SENTENCES.search(line)]
+
+    assert crowded == []
+
+
+@every_page
+def test_a_page_begins_with_its_title(page):
+    assert page.read_text().startswith("# ")
+
+
+def test_every_page_can_be_reached_from_the_index():
+    docs = ROOT / "docs"
+    reached, waiting = set(), [docs / "index.md"]
+    while waiting:
+        page = waiting.pop()
+        if page not in reached:
+            reached.add(page)
+            links = [t.partition("#")[0] for t in LINK.findall(prose(page)) if "://" not in t]
+            targets = [(page.parent / target).resolve() for target in links if target]
+            waiting += [target for target in targets if target.suffix == ".md"]
+
+    assert [name_of(page) for page in docs.rglob("*.md") if page.resolve() not in reached] == []
+
+
+def test_the_api_reference_is_what_the_docstrings_say():
+    assert GENERATED.read_text() == api_reference.render(), "run scripts/docs"
+
+
+def test_every_setting_is_on_its_page():
+    page = (ROOT / "docs/reference/settings.md").read_text()
+
+    listed = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+
+    assert [n for n in smartclient.Settings.__struct_fields__ if n not in listed] == []
+
+
+def test_every_error_is_on_its_page():
+    page = (ROOT / "docs/reference/errors.md").read_text()
+
+    errors = [name for name in smartclient.__all__ if name.endswith("Error")]
+
+    assert [name for name in errors if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("script", ["demo", "test"])
+def test_the_readme_names_the_two_commands(script):
+    assert f"scripts/{script}" in (ROOT / "README.md").read_text()

@@ -1,0 +1,115 @@
+"""Write `docs/reference/api.md` from the docstrings of what both packages export."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+__all__ = ["PACKAGES", "PAGE", "main", "render"]
+
+PACKAGES = ("smartclient", "server_reference")
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "api.md"
+
+_HEAD = """# API
+
+Written from the docstrings by `scripts/docs`; change it there.
+[Settings](settings.md) and [errors](errors.md) have pages of their own.
+"""
+
+_SECTION = re.compile(r"(Args|Attributes|Returns|Raises[^:]*|Cost|Source):")
+_ENTRY = re.compile(r"\*{0,2}(\w+): (.*)")
+
+
+def render() -> str:
+    """The whole page."""
+    parts = [_HEAD]
+    for package in PACKAGES:
+        module = importlib.import_module(package)
+        parts.append(f"\n## {package}\n")
+        for name in sorted(module.__all__, key=str.lower):
+            parts += _of_name(f"{package}.{name}", getattr(module, name))
+    return "".join(parts)
+
+
+def _of_name(path: str, value: Any) -> Iterator[str]:
+    yield f"\n### {path}\n"
+    if not callable(value):
+        yield f"\n`{value!r}`\n"
+        return
+    is_error = isinstance(value, type) and issubclass(value, Exception)
+    if not is_error:
+        yield _signature(path.rpartition(".")[2], value)
+    yield from _docstring(value)
+    if isinstance(value, type) and not is_error:
+        for name, member in _members(value):
+            yield f"\n**`.{name}`**\n"
+            if callable(member):
+                yield _signature(name, member)
+            yield from _docstring(member)
+
+
+def _members(cls: type) -> Iterator[tuple[str, Any]]:
+    """Public methods and properties that `cls` itself has and describes."""
+    for name, member in vars(cls).items():
+        if name.startswith("_"):
+            continue
+        function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        is_shown = inspect.isfunction(function) or isinstance(member, property)
+        if is_shown and inspect.getdoc(member):
+            yield name, function
+
+
+def _signature(name: str, value: Any) -> str:
+    text = str(inspect.signature(value))
+    text = re.sub(r"\bself, |\bself\b|\bcls, ", "", text)
+    return f"\n```text\n{name}{_broken(text)}\n```\n"
+
+
+def _broken(signature: str) -> str:
+    """One argument per line where one line would be too long."""
+    if len(signature) <= 80:
+        return signature
+    arguments, depth, start = [], 0, 1
+    for at, letter in enumerate(signature):
+        depth += (letter in "([{") - (letter in ")]}")
+        if (letter == "," and depth == 1) or depth == 0:
+            arguments.append(signature[start:at].strip())
+            start = at + 1
+        if depth == 0:
+            return "(\n    " + ",\n    ".join(arguments) + ",\n)" + signature[at + 1 :]
+    return signature
+
+
+def _docstring(value: Any) -> Iterator[str]:
+    """Markdown of a docstring: its prose, and its sections as lists."""
+    lines = (inspect.getdoc(value) or "").splitlines()
+    in_section = False
+    for line in lines:
+        if section := _SECTION.fullmatch(line):
+            in_section = True
+            yield f"\n{section[1]}:\n\n" if section[1] != "Source" else "\nSource: "
+        elif not line.strip():
+            in_section = False
+            yield "\n"
+        elif in_section and (entry := _ENTRY.match(line.removeprefix("    "))):
+            yield f"- `{entry[1]}`: {entry[2]}\n"
+        elif in_section:
+            yield f"  {line.strip()}\n"
+        else:
+            yield ("\n" if line == lines[0] else "") + f"{line}\n"
+
+
+def main() -> int:
+    """Write the page; return the exit code."""
+    PAGE.write_text(render(), encoding="utf-8")
+    print(f"wrote {PAGE}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
