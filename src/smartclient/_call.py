@@ -1,0 +1,252 @@
+"""A call and its reply, as policies see them, and the record of what happened in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from ._flow import Tap
+    from .wire import Adapter
+
+__all__ = [
+    "Attempt",
+    "Call",
+    "Headers",
+    "Origin",
+    "Reply",
+    "Span",
+    "Timeline",
+    "Timeout",
+    "Trace",
+]
+
+
+class Origin(Struct, frozen=True):
+    """Scheme, host and port: whom a connection speaks to."""
+
+    scheme: Literal["http", "https"]
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+    @classmethod
+    def of(cls, url: str) -> tuple[Origin, str]:
+        """Split `url` into its origin and the target that goes into the request line.
+
+        Raises:
+            ValueError: No http or https URL, or without a host.
+        """
+        parts = urlsplit(url)
+        scheme = parts.scheme.lower()
+        if scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(
+                f"a URL must begin with http:// or https:// and name a host, not {url[:80]!r}"
+            )
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        port = parts.port or (443 if scheme == "https" else 80)
+        secure: Literal["http", "https"] = "https" if scheme == "https" else "http"
+        return cls(secure, parts.hostname, port), target
+
+
+class Headers:
+    """Header fields in their order; names compare without case.
+
+    Args:
+        fields: Pairs of name and value, or a mapping.
+    """
+
+    __slots__ = ("fields",)
+
+    fields: tuple[tuple[str, str], ...]
+
+    def __init__(self, fields: Iterable[tuple[str, str]] | Mapping[str, str] = ()) -> None:
+        pairs = fields.items() if isinstance(fields, Mapping) else fields
+        self.fields = tuple(pairs)
+
+    def get(self, name: str) -> str | None:
+        """The value of the first field called `name`, or `None`."""
+        name = name.lower()
+        return next((value for key, value in self.fields if key.lower() == name), None)
+
+    def all(self, name: str) -> list[str]:
+        """The values of every field called `name`."""
+        name = name.lower()
+        return [value for key, value in self.fields if key.lower() == name]
+
+    def replaced(self, **changes: str | None) -> Headers:
+        """A copy with these fields set (`_` stands for `-`); `None` removes one."""
+        new = {name.replace("_", "-").lower(): value for name, value in changes.items()}
+        kept = [(key, value) for key, value in self.fields if key.lower() not in new]
+        return Headers([*kept, *((key, value) for key, value in new.items() if value is not None)])
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Headers) and self.fields == other.fields
+
+    def __hash__(self) -> int:
+        return hash(self.fields)
+
+    def __repr__(self) -> str:
+        # Names only: values may be keys.
+        return f"Headers({', '.join(key for key, _ in self.fields)})"
+
+
+class Timeout(Struct, frozen=True, kw_only=True):
+    """Seconds that each stage of one exchange may take; `None` waits for ever.
+
+    Args:
+        connect: Address look-up, TCP and TLS together.
+        pool: Waiting for a connection to become free.
+        write: One write to the socket.
+        read: One silence while the reply is awaited or read.
+    """
+
+    connect: float | None = 5.0
+    pool: float | None = 10.0
+    write: float | None = 60.0
+    read: float | None = 600.0
+
+
+class Span(Struct, frozen=True):
+    """A stretch of time, in monotonic seconds."""
+
+    start: float
+    end: float
+
+    @property
+    def duration(self) -> float:
+        return self.end - self.start
+
+
+class Timeline(Struct):
+    """When each stage of one exchange was, in monotonic seconds; `None`: it was not."""
+
+    pool: Span | None = None
+    dns: Span | None = None
+    tcp: Span | None = None
+    tls: Span | None = None
+    send: Span | None = None
+    first_byte: float | None = None
+    last_byte: float | None = None
+    reused: bool = False
+    protocol: str | None = None
+
+
+class Attempt(Struct):
+    """One try of a call.
+
+    Attributes:
+        number: Counted from 1.
+        status: `None` when no reply came.
+        error: The `kind` of the `ExchangeError`, when one was raised.
+    """
+
+    number: int
+    origin: str
+    started: float
+    timeline: Timeline
+    status: int | None = None
+    error: str | None = None
+    maybe_processed: bool = False
+    ended: float | None = None
+
+
+class Trace(Struct):
+    """The record of one call, filled in by the transport as it goes.
+
+    Attributes:
+        started: When the call began, in monotonic seconds.
+        prepared: When the request was ready to be sent for the first time.
+        backoffs: Waits between attempts.
+    """
+
+    started: float
+    prepared: float | None = None
+    attempts: list[Attempt] = msgspec.field(default_factory=list)
+    backoffs: list[Span] = msgspec.field(default_factory=list)
+
+    def begin(self, origin: Origin, *, at: float) -> Attempt:
+        """Open the record of the next attempt."""
+        attempt = Attempt(len(self.attempts) + 1, str(origin), at, Timeline())
+        self.attempts.append(attempt)
+        return attempt
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One request to a provider, complete and immutable.
+
+    Args:
+        target: Path and query, as in the request line.
+        headers: Everything but `host`, `content-length` and `transfer-encoding`, which
+            the connection adds.
+        body: Bytes, or an iterable of bytes (async under async) that can be read once.
+        payload: The body's JSON, where an adapter recognised the call.
+        adapter: What understands this call's wire format; `None` lets it pass untouched.
+        max_retries: The caller's own limit for this call; `None` leaves it to the policy.
+    """
+
+    method: str
+    origin: Origin
+    target: str
+    headers: Headers
+    trace: Trace
+    body: Any = b""
+    payload: Mapping[str, Any] | None = None
+    adapter: Adapter | None = None
+    timeout: Timeout = Timeout()
+    max_retries: int | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the caller asked for server-sent events."""
+        return self.payload is not None and self.payload.get("stream") is True
+
+    @property
+    def model(self) -> str | None:
+        model = self.payload.get("model") if self.payload is not None else None
+        return model if isinstance(model, str) else None
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the body can be sent more than once."""
+        return isinstance(self.body, bytes)
+
+    def with_payload(self, payload: Mapping[str, Any]) -> Call:
+        """A copy that sends `payload` instead."""
+        body = msgspec.json.encode(payload)
+        return msgspec.structs.replace(self, payload=payload, body=body)
+
+
+class Reply(Struct, eq=False):
+    """The head of a provider's answer; its body is read by whoever gets the reply.
+
+    Attributes:
+        handle: The transport's. A policy passes it on.
+        taps: What watches the body as it flows.
+    """
+
+    status: int
+    headers: Headers
+    call: Call
+    handle: Any = None
+    reason: str = ""
+    protocol: str = "HTTP/1.1"
+    taps: list[Tap] = msgspec.field(default_factory=list)
+
+    def cut(self) -> None:
+        """Drop the body at once; never blocks, never raises."""
+        if self.handle is not None:
+            self.handle.cut()

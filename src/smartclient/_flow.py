@@ -1,0 +1,155 @@
+"""Flows: generators that say what to do, for a driver that does it.
+
+A policy yields an effect and is sent the answer. It never waits, reads or writes by
+itself, so it exists once for blocking and for async code, and a test can play the driver.
+`docs/explanation/flows.md` walks through one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from ._call import Call, Reply
+from .wire import Delta, Failure
+
+__all__ = [
+    "Close",
+    "Effect",
+    "Exchange",
+    "Flow",
+    "Next",
+    "Outcome",
+    "Peek",
+    "Policy",
+    "Read",
+    "Sleep",
+    "Tap",
+    "close",
+    "compose",
+    "exchange",
+    "peek",
+    "read",
+    "sleep",
+]
+
+T = TypeVar("T")
+
+
+class Exchange(Struct, frozen=True):
+    """Send `call`; answered with a `Reply` whose body is still unread."""
+
+    call: Call
+
+
+class Peek(Struct, frozen=True):
+    """Learn whether `reply` is a success; answered with a `Failure` or `None`.
+
+    On an event stream of a known format, what comes is held back, up to 1 MiB, until the
+    first content event, an error event or the end; it is replayed to whoever reads next.
+    Any other 2xx is a success at once. From status 400 on the body is read, up to 64 KiB.
+    """
+
+    reply: Reply
+
+
+class Read(Struct, frozen=True):
+    """Read a whole body of at most `limit` bytes; answered with the bytes."""
+
+    reply: Reply
+    limit: int
+
+
+class Close(Struct, frozen=True):
+    """Give `reply`'s connection back, in bounded time; answered with nothing."""
+
+    reply: Reply
+
+
+class Sleep(Struct, frozen=True):
+    """Wait `seconds`; answered with nothing."""
+
+    seconds: float
+
+
+Effect: TypeAlias = Exchange | Peek | Read | Close | Sleep
+Flow: TypeAlias = Generator[Effect, Any, T]
+Next: TypeAlias = Callable[[Call], Flow[Reply]]
+
+
+class Outcome(Struct, frozen=True):
+    """How a body ended.
+
+    Attributes:
+        kind: `complete`: with its terminal event, or in full. `incomplete`: it ended
+            before that. `failed`: the connection broke, or the stream reported an error.
+            `cut`: the reader left.
+        error: Its kind, when it failed.
+        at: When, in monotonic seconds.
+    """
+
+    kind: Literal["complete", "incomplete", "failed", "cut"]
+    at: float
+    error: str | None = None
+
+
+class Tap(Protocol):
+    """Watches a body flow by; never changes a byte of it.
+
+    An exception in a tap silences the tap, not the stream.
+    """
+
+    def feed(self, delta: Delta, at: float) -> None:
+        """See what came at `at` monotonic seconds, as it is handed to the reader."""
+        ...
+
+    def comment(self, text: str) -> None:
+        """See an SSE comment."""
+        ...
+
+    def after(self, outcome: Outcome) -> Flow[None]:
+        """Do what is due once the body has ended."""
+        ...
+
+
+class Policy(Protocol):
+    """One rule about calls."""
+
+    def flow(self, call: Call, call_next: Next) -> Flow[Reply]: ...
+
+
+def compose(policies: Sequence[Policy]) -> Next:
+    """Nest `policies` around one exchange, the first of them outermost."""
+    chain: Next = exchange
+    for policy in reversed(policies):
+        chain = partial(policy.flow, call_next=chain)
+    return chain
+
+
+# The typed faces of the effects: `Any` ends here.
+
+
+def exchange(call: Call) -> Flow[Reply]:
+    reply: Reply = yield Exchange(call)
+    return reply
+
+
+def peek(reply: Reply) -> Flow[Failure | None]:
+    failure: Failure | None = yield Peek(reply)
+    return failure
+
+
+def read(reply: Reply, *, limit: int) -> Flow[bytes]:
+    body: bytes = yield Read(reply, limit)
+    return body
+
+
+def close(reply: Reply) -> Flow[None]:
+    yield Close(reply)
+
+
+def sleep(seconds: float) -> Flow[None]:
+    yield Sleep(seconds)

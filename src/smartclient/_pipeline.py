@@ -1,0 +1,72 @@
+"""The policies in their order, and what a client keeps between calls."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Any
+
+from ._call import Call, Reply
+from ._flow import Flow, Policy, compose
+from ._settings import Settings
+from .report import CallReport
+
+__all__ = ["Pipeline"]
+
+_logger = logging.getLogger("smartclient")
+
+
+class Pipeline:
+    """The way of each call of one client.
+
+    Attributes:
+        last_report: Of the call that ended last.
+        leftovers: What dropped bodies left to do; run by the next call, or at `close`.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.clock = settings.clock
+        self.last_report: CallReport | None = None
+        self.leftovers: deque[Flow[None]] = deque()
+        self._chain = compose(self._policies())
+
+    def flow(self, call: Call) -> Flow[Reply]:
+        """Send `call` through every policy."""
+        while self.leftovers:
+            yield from self.leftovers.popleft()
+        return (yield from self._chain(call))
+
+    def _policies(self) -> list[Policy]:
+        # Imported here, so that `import smartclient` loads no policy.
+        from .policies.retry import Retry  # noqa: PLC0415
+        from .policies.telemetry import Telemetry  # noqa: PLC0415
+
+        settings, clock = self.settings, self.clock
+        return [
+            # Outermost: it reports what the caller saw, all attempts included.
+            Telemetry(clock=clock, publish=self._publish),
+            # Inside telemetry, so that every attempt is in the report.
+            Retry(
+                clock=clock,
+                stop=settings.stop,
+                wait=settings.wait,
+                max_retries=settings.max_retries,
+                max_wait=settings.max_wait,
+                wait_jitter=settings.wait_jitter,
+                resend=settings.resend,
+                resend_after_timeout=settings.resend_after_timeout,
+            ),
+        ]
+
+    def _publish(self, report: CallReport) -> None:
+        self.last_report = report
+        if self.settings.on_report is not None:
+            _observe(self.settings.on_report, report)
+
+
+def _observe(observer: Any, report: CallReport) -> None:
+    try:
+        observer(report)
+    except Exception:  # an observer must not break the call that it observes
+        _logger.exception("on_report failed: %r", observer)

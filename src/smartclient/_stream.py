@@ -1,0 +1,305 @@
+"""Streams of our own client: typed events as they come, and the message they add up to.
+
+`Stream` and `AsyncStream`, `MessageStream` and `AsyncMessageStream` have the same methods;
+what they decide stands in `_Events`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, Generic, Self, TypeVar
+
+from ._call import Reply
+from ._errors import ExchangeError, IncompleteStreamError, SmartClientError
+from ._request import failure_error
+from .transports.body import AsyncBody, Body
+from .transports.intake import Chunk
+
+__all__ = ["AsyncMessageStream", "AsyncStream", "MessageStream", "Stream"]
+
+ValueT = TypeVar("ValueT")
+
+
+class _Events(Generic[ValueT]):
+    """The values of one stream that have come and are not yet handed on."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self._queue: deque[ValueT] = deque()
+        self._seen: list[ValueT] = []
+        self._error: SmartClientError | None = None
+        self._is_terminal = False
+
+    @property
+    def request_id(self) -> str | None:
+        """What to quote to the provider."""
+        adapter = self._reply.call.adapter
+        return self._reply.headers.get(adapter.request_id_header) if adapter else None
+
+    def _take(self, chunk: Chunk) -> None:
+        for value, delta in ((part.value, part.delta) for part in chunk.parts):
+            if delta.failure is not None:
+                self._error = failure_error(delta.failure, self._reply, status=None)
+                return
+            self._is_terminal = self._is_terminal or delta.is_terminal
+            if value is not None:
+                self._queue.append(value)
+
+    def _pop(self) -> ValueT:
+        value = self._queue.popleft()
+        self._seen.append(value)
+        return value
+
+    def _partial(self) -> Any:
+        """The typed message, as far as it has come."""
+        adapter = self._reply.call.adapter
+        if adapter is None or not self._seen:
+            return None
+        accumulator = adapter.accumulator()
+        for value in self._seen:
+            accumulator.add(value)
+        return accumulator.result()
+
+    def _check_end(self, broken: SmartClientError | None) -> None:
+        """Raise unless the stream came to its terminal event."""
+        if broken is not None:
+            broken.partial = self._partial()
+            raise broken
+        if not self._is_terminal:
+            raise IncompleteStreamError(
+                f"the stream of {self._reply.call.origin} ended after {len(self._seen)} events "
+                "without its terminal event, so the answer may be cut; what came is in .partial",
+                partial=self._partial(),
+            )
+
+    def _raise(self, error: SmartClientError) -> None:
+        error.partial = self._partial()
+        raise error
+
+
+class Stream(_Events[ValueT]):
+    """Typed events of one reply, as they come; use it as a context manager.
+
+    Raises, while it is read:
+        StatusError: The provider reports an error inside the stream.
+        ExchangeError: The connection broke.
+        IncompleteStreamError: The stream ended early. Each has what came in `.partial`.
+    """
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(reply)
+        self._body: Body = reply.handle
+
+    def __iter__(self) -> Iterator[ValueT]:
+        return self
+
+    def __next__(self) -> ValueT:
+        while not self._queue:
+            if self._error is not None:
+                self.close()
+                self._raise(self._error)
+            self._fetch()
+        return self._pop()
+
+    def _fetch(self) -> None:
+        try:
+            chunk = self._body.next()
+        except ExchangeError as error:
+            error.partial = self._partial()
+            raise
+        if chunk is not None:
+            self._take(chunk)
+            return
+        if not self._is_closed:
+            self._is_closed = True
+            self._check_end(self._body.intake.broken)
+        raise StopIteration
+
+    _is_closed = False
+
+    def close(self) -> None:
+        """End it; the connection is kept when the whole answer has come."""
+        self._is_closed = True
+        self._body.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class AsyncStream(_Events[ValueT]):
+    """Typed events of one reply, as they come; use it as an async context manager.
+
+    Raises what `Stream` does.
+    """
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(reply)
+        self._body: AsyncBody = reply.handle
+
+    def __aiter__(self) -> AsyncIterator[ValueT]:
+        return self
+
+    async def __anext__(self) -> ValueT:
+        while not self._queue:
+            if self._error is not None:
+                await self.close()
+                self._raise(self._error)
+            await self._fetch()
+        return self._pop()
+
+    async def _fetch(self) -> None:
+        try:
+            chunk = await self._body.next()
+        except ExchangeError as error:
+            error.partial = self._partial()
+            raise
+        if chunk is not None:
+            self._take(chunk)
+            return
+        if not self._is_closed:
+            self._is_closed = True
+            self._check_end(self._body.intake.broken)
+        raise StopAsyncIteration
+
+    _is_closed = False
+
+    async def close(self) -> None:
+        """End it; the connection is kept when the whole answer has come."""
+        self._is_closed = True
+        await self._body.close()
+
+    aclose = close
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+
+class MessageStream:
+    """A message that streams in; `with client.messages.stream(...) as stream:`.
+
+    Iterate it for events, or `text_stream` for text alone.
+    """
+
+    def __init__(self, start: Callable[[], Stream[Any]]) -> None:
+        self._start = start
+
+    def __enter__(self) -> Self:
+        self._stream = self._start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stream.close()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._stream
+
+    @property
+    def text_stream(self) -> Iterator[str]:
+        """The text, piece by piece."""
+        return (text for event in self._stream if (text := _text(event)))
+
+    def get_final_message(self) -> Any:
+        """Read to the end; the whole message."""
+        for _ in self._stream:
+            pass
+        return self.current_message
+
+    def get_final_text(self) -> str:
+        """Read to the end; the text of every text block, joined."""
+        return _all_text(self.get_final_message())
+
+    @property
+    def current_message(self) -> Any:
+        """The message, as far as it has been read."""
+        return self._stream._partial()
+
+    @property
+    def request_id(self) -> str | None:
+        """What to quote to the provider."""
+        return self._stream.request_id
+
+    def close(self) -> None:
+        """End it early."""
+        self._stream.close()
+
+
+class AsyncMessageStream:
+    """A message that streams in; `async with client.messages.stream(...) as stream:`."""
+
+    def __init__(self, start: Callable[[], Awaitable[AsyncStream[Any]]]) -> None:
+        self._start = start
+
+    async def __aenter__(self) -> Self:
+        self._stream = await self._start()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stream.close()
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self._stream
+
+    @property
+    def text_stream(self) -> AsyncIterator[str]:
+        """The text, piece by piece."""
+        return _TextPieces(self._stream)
+
+    async def get_final_message(self) -> Any:
+        """Read to the end; the whole message."""
+        async for _ in self._stream:
+            pass
+        return self.current_message
+
+    async def get_final_text(self) -> str:
+        """Read to the end; the text of every text block, joined."""
+        return _all_text(await self.get_final_message())
+
+    @property
+    def current_message(self) -> Any:
+        """The message, as far as it has been read."""
+        return self._stream._partial()
+
+    @property
+    def request_id(self) -> str | None:
+        """What to quote to the provider."""
+        return self._stream.request_id
+
+    async def close(self) -> None:
+        """End it early."""
+        await self._stream.close()
+
+    aclose = close
+
+
+class _TextPieces:
+    # An iterator, not a generator: one that is dropped half-read leaves nothing to finalise.
+    def __init__(self, stream: AsyncStream[Any]) -> None:
+        self._stream = stream
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        return self
+
+    async def __anext__(self) -> str:
+        while True:
+            text = _text(await anext(self._stream))
+            if text:
+                return text
+
+
+def _text(event: Any) -> str:
+    if event.type != "content_block_delta" or event.delta is None:
+        return ""
+    text = event.delta.text
+    return text if isinstance(text, str) else ""
+
+
+def _all_text(message: Any) -> str:
+    blocks = message.content if message is not None else None
+    return "".join(block.text or "" for block in blocks or () if block.type == "text")

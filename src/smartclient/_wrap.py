@@ -1,0 +1,207 @@
+"""Put our pipeline under the client object of an official SDK."""
+
+from __future__ import annotations
+
+import copy
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from ._pipeline import Pipeline
+from ._settings import Settings, net_options, settings_of
+from .net.options import NetOptions
+from .report import CallReport
+from .transports.httpx import (
+    AsyncTransport,
+    CallContext,
+    Transport,
+    call_context,
+    family_of,
+)
+
+__all__ = ["report_of", "unwrap", "wrap"]
+
+ClientT = TypeVar("ClientT")
+
+
+def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> ClientT:
+    """Upgrade the client of an official SDK in place, and return it.
+
+    Its calls then go through our retries, reports and connections; nothing else about it
+    changes. The SDK's own retries are off while it is wrapped: its limit (`max_retries`)
+    is kept by our policy, which sees every kind of failure. A client that is wrapped
+    already stays as it is, unless settings are given: these then replace the old ones.
+
+    Args:
+        client: An `openai` or `anthropic` client, sync or async.
+        options: Fields of `Settings`.
+
+    Raises:
+        TypeError: `client` is no such client, or a setting does not exist.
+        ValueError: A setting cannot be.
+    """
+    target: Any = client
+    if _is_wrapped(target):
+        if settings is None and not options:
+            return client
+        unwrap(target)
+    http_client = getattr(target, "_client", None)
+    family = family_of(http_client)
+    if family is None or not callable(getattr(target, "request", None)):
+        raise TypeError(
+            f"wrap() takes a client of the openai or anthropic SDK, not {type(client).__name__}"
+        )
+    chosen = settings_of(settings, options)
+    is_async = isinstance(http_client, family.AsyncClient)
+    if "max_retries" in options:
+        target.__dict__["_smartclient_max_retries"] = target.max_retries
+        target.max_retries = chosen.max_retries
+    _install(target, http_client, family, chosen, is_async=is_async)
+    target.__class__ = _upgraded(type(target), is_async=is_async)
+    return client
+
+
+def unwrap(client: ClientT) -> ClientT:
+    """Undo `wrap`, and return the client; one that is not wrapped stays as it is."""
+    target: Any = client
+    if not _is_wrapped(target):
+        return client
+    target.__class__ = type(target).__mro__[1]
+    kept = target.__dict__.pop("_smartclient_max_retries", None)
+    if kept is not None:
+        target.max_retries = kept
+    _uninstall(target, target._client)
+    return client
+
+
+def report_of(client: Any) -> CallReport | None:
+    """The newest complete report of a wrapped client."""
+    transport = getattr(getattr(client, "_client", None), "_transport", None)
+    if not isinstance(transport, (Transport, AsyncTransport)):
+        raise TypeError(
+            f"{type(client).__name__} has no reports: it is neither our client nor wrapped; "
+            "call smartclient.wrap(client) first"
+        )
+    return transport.pipeline.last_report
+
+
+def _is_wrapped(client: Any) -> bool:
+    return getattr(type(client), "_smartclient_wrapped", False) is True
+
+
+def _install(
+    client: Any, http_client: Any, family: Any, settings: Settings, *, is_async: bool
+) -> None:
+    """Put our transport in the place of `http_client`'s and of every proxy's."""
+    present = http_client._transport
+    if isinstance(present, (Transport, AsyncTransport)):
+        # A copy made by `with_options` shares the HTTP client of one that is wrapped.
+        present.users.add(client)
+        return
+    pipeline = Pipeline(settings)
+    build = _async_transport if is_async else _sync_transport
+    transport = build(family, present, pipeline)
+    transport.users.add(client)
+    http_client._transport = transport
+    for pattern, mounted in http_client._mounts.items():
+        if mounted is not None:
+            http_client._mounts[pattern] = build(family, mounted, pipeline)
+
+
+def _sync_transport(family: Any, present: Any, pipeline: Pipeline) -> Transport:
+    from .net.blocking import Connections  # noqa: PLC0415 - sockets, not needed to import
+
+    options = _carried(family, present, family.HTTPTransport, pipeline.settings)
+    connections = Connections(options, pipeline.clock) if options else None
+    return Transport(family, present, pipeline, connections)
+
+
+def _async_transport(family: Any, present: Any, pipeline: Pipeline) -> AsyncTransport:
+    from .net.aio import AsyncConnections  # noqa: PLC0415 - loads asyncio
+
+    options = _carried(family, present, family.AsyncHTTPTransport, pipeline.settings)
+    connections = AsyncConnections(options, pipeline.clock) if options else None
+    return AsyncTransport(family, present, pipeline, connections)
+
+
+def _carried(family: Any, present: Any, usual: Any, settings: Settings) -> NetOptions | None:
+    """What our connections take over from `present`; `None` when it must stay below ours.
+
+    It stays when it is not exactly the family's own class, when somebody has patched it
+    (respx and pytest-httpx do), and when it does what our connections do not yet:
+    proxies, HTTP/2, Unix sockets, a local address, retries of its own.
+    """
+    pool = getattr(present, "_pool", None)
+    method = "handle_async_request" if usual is family.AsyncHTTPTransport else "handle_request"
+    is_usual = type(present) is usual and pool is not None
+    if not is_usual or getattr(usual, method).__module__ != usual.__module__:
+        return None
+    special = ("_proxy", "_proxy_url", "_http2", "_uds", "_local_address", "_retries")
+    if method in vars(present) or any(getattr(pool, name, None) for name in special):
+        return None
+    return msgspec.structs.replace(
+        net_options(settings),
+        ca_file=None,
+        ssl_context=settings.ssl_context or pool._ssl_context,
+        max_connections=min(pool._max_connections, _MOST_CONNECTIONS),
+    )
+
+
+_MOST_CONNECTIONS = 1_000_000  # what "no limit" comes to
+
+
+def _uninstall(client: Any, http_client: Any) -> None:
+    transport = http_client._transport
+    if not isinstance(transport, (Transport, AsyncTransport)):
+        return
+    transport.users.discard(client)
+    if transport.users:
+        return
+    http_client._transport = transport.inner
+    for pattern, mounted in http_client._mounts.items():
+        if isinstance(mounted, (Transport, AsyncTransport)):
+            http_client._mounts[pattern] = mounted.inner
+
+
+@lru_cache(maxsize=64)
+def _upgraded(sdk_class: Any, *, is_async: bool) -> Any:
+    """A subclass of `sdk_class` whose `request` opens a call context."""
+
+    def request(self: Any, cast_to: Any, options: Any, **how: Any) -> Any:
+        with _CallContext(self, options) as once:
+            return sdk_class.request(self, cast_to, once, **how)
+
+    async def request_async(self: Any, cast_to: Any, options: Any, **how: Any) -> Any:
+        with _CallContext(self, options) as once:
+            return await sdk_class.request(self, cast_to, once, **how)
+
+    return type(
+        sdk_class.__name__,
+        (sdk_class,),
+        {
+            "__module__": sdk_class.__module__,
+            "__qualname__": sdk_class.__qualname__,
+            "__doc__": sdk_class.__doc__,
+            "_smartclient_wrapped": True,
+            "request": request_async if is_async else request,
+        },
+    )
+
+
+class _CallContext:
+    """Takes the retry limit of one call for ourselves, and leaves the SDK none."""
+
+    def __init__(self, client: Any, options: Any) -> None:
+        self._once = copy.copy(options)
+        limit = options.get_max_retries(client.max_retries)
+        self._once.max_retries = 0
+        clock = client._client._transport.pipeline.clock
+        self._context = CallContext(max_retries=limit, started=clock.monotonic())
+
+    def __enter__(self) -> Any:
+        self._token = call_context.set(self._context)
+        return self._once
+
+    def __exit__(self, *error: Any) -> None:
+        call_context.reset(self._token)

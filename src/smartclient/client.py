@@ -1,0 +1,334 @@
+"""Our own clients, in the shape of the providers' SDKs.
+
+`Client` and `AsyncClient` differ in who waits; what is sent and how a reply is judged
+stands in `_request.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self, Unpack, overload
+
+from ._call import Call, Reply
+from ._clock import under_trio
+from ._params import ChatParams, CountParams, MessageParams, split
+from ._request import MAX_BODY, Session, decoded, events, success
+from ._settings import Settings, net_options, settings_of
+from ._wrap import report_of
+from ._stream import AsyncMessageStream, AsyncStream, MessageStream, Stream
+from .report import CallReport
+from .transports.driver import AsyncPerformer, Performer
+from .wire.anthropic_types import Message, MessageStreamEvent, MessageTokensCount
+from .wire.openai_types import ChatCompletion, ChatCompletionChunk
+
+__all__ = ["AsyncClient", "Client", "last_report"]
+
+Provider = Literal["anthropic", "openai"]
+_MESSAGES, _COUNT, _CHAT = "/v1/messages", "/v1/messages/count_tokens", "/chat/completions"
+_MESSAGE_NEEDS, _CHAT_NEEDS = ("model", "max_tokens", "messages"), ("model", "messages")
+
+
+class Client:
+    """Calls a provider, or any server that speaks its API.
+
+    Args:
+        provider: Whose API: `anthropic` has `.messages`, `openai` has `.chat.completions`.
+        base_url: Where, in the form the provider's SDK takes; `None` reads
+            `ANTHROPIC_BASE_URL` or `OPENAI_BASE_URL`, then takes the provider's own.
+        api_key: `None` reads `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`. No key is sent when
+            there is none and the address is not the provider's own.
+        settings: How calls are made.
+        options: Fields of `Settings`, put in their place.
+
+    Raises:
+        ValueError: A key, a URL or a setting that cannot be.
+        TypeError: A setting that does not exist.
+    """
+
+    def __init__(
+        self,
+        *,
+        provider: Provider = "anthropic",
+        base_url: str | None = None,
+        api_key: str | None = None,
+        settings: Settings | None = None,
+        **options: Any,
+    ) -> None:
+        from .net.blocking import Connections  # noqa: PLC0415 - sockets, not needed to import
+
+        self._session = Session(provider, base_url, api_key, settings_of(settings, options))
+        chosen = self._session.pipeline.settings
+        self._connections = Connections(net_options(chosen), chosen.clock)
+        self.messages = Messages(self)
+        self.chat = Chat(self)
+
+    @property
+    def last_report(self) -> CallReport | None:
+        """Of the call whose body ended last."""
+        return self._session.pipeline.last_report
+
+    def close(self) -> None:
+        """Cut this client's streams and give its connections back; safe to call twice."""
+        pipeline = self._session.pipeline
+        while pipeline.leftovers:
+            self._performer(None).run(pipeline.leftovers.popleft())
+        self._connections.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _performer(self, call: Call | None) -> Performer:
+        pipeline = self._session.pipeline
+        trace = call.trace if call else self._session.no_trace
+        return Performer(self._connections, trace, pipeline.clock, pipeline.leftovers)
+
+    def _start(self, path: str, params: Mapping[str, Any], *required: str) -> Stream[Any]:
+        reply, _ = self._send(path, params, required)
+        return Stream(events(reply))
+
+    def _fetch(
+        self, path: str, params: Mapping[str, Any], *required: str, kind: Any = None
+    ) -> Any:
+        reply, performer = self._send(path, params, required)
+        return decoded(reply, performer.read(reply, MAX_BODY), kind)
+
+    def _send(
+        self, path: str, params: Mapping[str, Any], required: tuple[str, ...]
+    ) -> tuple[Reply, Performer]:
+        call = self._session.call(path, *split(params, *required))
+        performer = self._performer(call)
+        reply = performer.run(self._session.pipeline.flow(call))
+        if reply.status >= 300:
+            reply.handle.close()
+        return success(reply), performer
+
+
+class AsyncClient:
+    """Calls a provider, or any server that speaks its API, from asyncio.
+
+    Takes what `Client` takes; its methods are awaited. One client serves every event loop.
+
+    Raises:
+        ValueError: A key, a URL or a setting that cannot be.
+        TypeError: A setting that does not exist.
+    """
+
+    def __init__(
+        self,
+        *,
+        provider: Provider = "anthropic",
+        base_url: str | None = None,
+        api_key: str | None = None,
+        settings: Settings | None = None,
+        **options: Any,
+    ) -> None:
+        from .net.aio import AsyncConnections  # noqa: PLC0415 - loads asyncio
+
+        self._session = Session(provider, base_url, api_key, settings_of(settings, options))
+        chosen = self._session.pipeline.settings
+        self._connections = AsyncConnections(net_options(chosen), chosen.clock)
+        self.messages = AsyncMessages(self)
+        self.chat = AsyncChat(self)
+
+    @property
+    def last_report(self) -> CallReport | None:
+        """Of the call whose body ended last."""
+        return self._session.pipeline.last_report
+
+    async def close(self) -> None:
+        """Cut this client's streams and give its connections back; safe to call twice."""
+        pipeline = self._session.pipeline
+        while pipeline.leftovers:
+            await self._performer(None).run(pipeline.leftovers.popleft())
+        await self._connections.close()
+
+    aclose = close
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    def _performer(self, call: Call | None) -> AsyncPerformer:
+        pipeline = self._session.pipeline
+        trace = call.trace if call else self._session.no_trace
+        return AsyncPerformer(self._connections, trace, pipeline.clock, pipeline.leftovers)
+
+    async def _start(
+        self, path: str, params: Mapping[str, Any], *required: str
+    ) -> AsyncStream[Any]:
+        reply, _ = await self._send(path, params, required)
+        return AsyncStream(events(reply))
+
+    async def _fetch(
+        self, path: str, params: Mapping[str, Any], *required: str, kind: Any = None
+    ) -> Any:
+        reply, performer = await self._send(path, params, required)
+        return decoded(reply, await performer.read(reply, MAX_BODY), kind)
+
+    async def _send(
+        self, path: str, params: Mapping[str, Any], required: tuple[str, ...]
+    ) -> tuple[Reply, AsyncPerformer]:
+        if under_trio():
+            raise RuntimeError(
+                "AsyncClient runs on asyncio, and this is trio; use Client in a worker thread, "
+                "or wrap() an SDK's async client, which keeps its own transport under trio"
+            )
+        call = self._session.call(path, *split(params, *required))
+        performer = self._performer(call)
+        reply = await performer.run(self._session.pipeline.flow(call))
+        if reply.status >= 300:
+            await reply.handle.close()
+        return success(reply), performer
+
+
+class Messages:
+    """`client.messages`: Anthropic's Messages API."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @overload
+    def create(
+        self, *, stream: Literal[False] = False, **params: Unpack[MessageParams]
+    ) -> Message: ...
+
+    @overload
+    def create(
+        self, *, stream: Literal[True], **params: Unpack[MessageParams]
+    ) -> Stream[MessageStreamEvent]: ...
+
+    def create(self, *, stream: bool = False, **params: Any) -> Any:
+        """Send messages; the answer is a `Message`, or with `stream=True` its events."""
+        self._client._session.expect("anthropic", "messages")
+        if stream:
+            return self._client._start(_MESSAGES, params | {"stream": True}, *_MESSAGE_NEEDS)
+        return self._client._fetch(_MESSAGES, params, *_MESSAGE_NEEDS)
+
+    def stream(self, **params: Unpack[MessageParams]) -> MessageStream:
+        """Send messages when the context is entered; the answer streams in."""
+        return MessageStream(lambda: self.create(stream=True, **params))
+
+    def count_tokens(self, **params: Unpack[CountParams]) -> MessageTokensCount:
+        """Ask the provider how many input tokens these messages are."""
+        self._client._session.expect("anthropic", "messages")
+        counted: MessageTokensCount = self._client._fetch(
+            _COUNT, params, "model", "messages", kind=MessageTokensCount
+        )
+        return counted
+
+
+class AsyncMessages:
+    """`client.messages`: Anthropic's Messages API, awaited."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    @overload
+    async def create(
+        self, *, stream: Literal[False] = False, **params: Unpack[MessageParams]
+    ) -> Message: ...
+
+    @overload
+    async def create(
+        self, *, stream: Literal[True], **params: Unpack[MessageParams]
+    ) -> AsyncStream[MessageStreamEvent]: ...
+
+    async def create(self, *, stream: bool = False, **params: Any) -> Any:
+        """Send messages; the answer is a `Message`, or with `stream=True` its events."""
+        self._client._session.expect("anthropic", "messages")
+        if stream:
+            return await self._client._start(_MESSAGES, params | {"stream": True}, *_MESSAGE_NEEDS)
+        return await self._client._fetch(_MESSAGES, params, *_MESSAGE_NEEDS)
+
+    def stream(self, **params: Unpack[MessageParams]) -> AsyncMessageStream:
+        """Send messages when the context is entered; the answer streams in."""
+        return AsyncMessageStream(lambda: self.create(stream=True, **params))
+
+    async def count_tokens(self, **params: Unpack[CountParams]) -> MessageTokensCount:
+        """Ask the provider how many input tokens these messages are."""
+        self._client._session.expect("anthropic", "messages")
+        counted: MessageTokensCount = await self._client._fetch(
+            _COUNT, params, "model", "messages", kind=MessageTokensCount
+        )
+        return counted
+
+
+class Chat:
+    """`client.chat`: holds `completions`."""
+
+    def __init__(self, client: Client) -> None:
+        self.completions = ChatCompletions(client)
+
+
+class AsyncChat:
+    """`client.chat`: holds `completions`."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self.completions = AsyncChatCompletions(client)
+
+
+class ChatCompletions:
+    """`client.chat.completions`: OpenAI's Chat Completions API."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @overload
+    def create(
+        self, *, stream: Literal[False] = False, **params: Unpack[ChatParams]
+    ) -> ChatCompletion: ...
+
+    @overload
+    def create(
+        self, *, stream: Literal[True], **params: Unpack[ChatParams]
+    ) -> Stream[ChatCompletionChunk]: ...
+
+    def create(self, *, stream: bool = False, **params: Any) -> Any:
+        """Send messages; the answer is a `ChatCompletion`, or with `stream=True` its chunks."""
+        self._client._session.expect("openai", "chat.completions")
+        if stream:
+            return self._client._start(_CHAT, params | {"stream": True}, *_CHAT_NEEDS)
+        return self._client._fetch(_CHAT, params, *_CHAT_NEEDS)
+
+
+class AsyncChatCompletions:
+    """`client.chat.completions`: OpenAI's Chat Completions API, awaited."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    @overload
+    async def create(
+        self, *, stream: Literal[False] = False, **params: Unpack[ChatParams]
+    ) -> ChatCompletion: ...
+
+    @overload
+    async def create(
+        self, *, stream: Literal[True], **params: Unpack[ChatParams]
+    ) -> AsyncStream[ChatCompletionChunk]: ...
+
+    async def create(self, *, stream: bool = False, **params: Any) -> Any:
+        """Send messages; the answer is a `ChatCompletion`, or with `stream=True` its chunks."""
+        self._client._session.expect("openai", "chat.completions")
+        if stream:
+            return await self._client._start(_CHAT, params | {"stream": True}, *_CHAT_NEEDS)
+        return await self._client._fetch(_CHAT, params, *_CHAT_NEEDS)
+
+
+def last_report(client: Any) -> CallReport | None:
+    """The newest complete report of `client`; `None` before its first call has ended.
+
+    Args:
+        client: A `Client` or `AsyncClient`, or an SDK's client after `wrap`.
+
+    Raises:
+        TypeError: It is neither.
+    """
+    if isinstance(client, (Client, AsyncClient)):
+        return client.last_report
+    return report_of(client)

@@ -1,0 +1,141 @@
+"""Report what happened to each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+
+from .._call import Call, Headers, Reply, Trace
+from .._clock import Clock
+from .._errors import ExchangeError, RefusedError
+from .._flow import Flow, Next, Outcome
+from ..report import CallReport, Stage, attempt_report, server_stages, timeline_stages
+from ..wire import Delta, Usage
+
+__all__ = ["Telemetry"]
+
+_MAX_GAPS = 65_536  # of a stream's gaps, so that an endless one does not fill the memory
+
+
+class Telemetry:
+    """Make one `CallReport` for each call, when its body has ended.
+
+    Args:
+        publish: Is given each report.
+    """
+
+    def __init__(self, *, clock: Clock, publish: Callable[[CallReport], None]) -> None:
+        self._clock, self._publish = clock, publish
+
+    def flow(self, call: Call, call_next: Next) -> Flow[Reply]:
+        try:
+            reply = yield from call_next(call)
+        except (ExchangeError, RefusedError) as error:
+            kind = error.kind if isinstance(error, ExchangeError) else "refused"
+            watch = _Watch(call, self._publish)
+            watch.report(Outcome("failed", self._clock.monotonic(), kind))
+            raise
+        reply.taps.append(_Watch(call, self._publish, status=reply.status, headers=reply.headers))
+        return reply
+
+
+class _Watch:
+    """Notes what a body says, and reports when it has ended."""
+
+    def __init__(
+        self,
+        call: Call,
+        publish: Callable[[CallReport], None],
+        *,
+        status: int | None = None,
+        headers: Headers = Headers(),  # noqa: B008 - immutable
+    ) -> None:
+        self._call, self._publish = call, publish
+        self._status, self._headers = status, headers
+        self._first: float | None = None
+        self._last: float | None = None
+        self._gaps: list[float] = []
+        self._usage: Usage | None = None
+        self._finish: str | None = None
+        self._server: dict[str, Stage] = {}
+        timing = headers.get("server-timing")
+        if timing:
+            self._server = server_stages(timing)
+
+    def feed(self, delta: Delta, at: float) -> None:
+        if delta.has_tokens:
+            if self._last is None:
+                self._first = at
+            elif len(self._gaps) < _MAX_GAPS:
+                self._gaps.append(at - self._last)
+            self._last = at
+        if delta.usage is not None:
+            self._usage = delta.usage if self._usage is None else self._usage.updated(delta.usage)
+        if delta.finish is not None:
+            self._finish = delta.finish
+
+    def comment(self, text: str) -> None:
+        name, _, value = text.strip().partition(" ")
+        if name.lower() == "server-timing":
+            self._server |= server_stages(value)
+
+    def after(self, outcome: Outcome) -> Flow[None]:
+        self.report(outcome)
+        yield from ()
+
+    def report(self, outcome: Outcome) -> None:
+        """Publish what is known at the end."""
+        call, trace = self._call, self._call.trace
+        last = trace.attempts[-1] if trace.attempts else None
+        since = trace.started
+        server = _placed(self._server, trace)
+        error = outcome.error or (outcome.kind if outcome.kind != "complete" else None)
+        adapter = call.adapter
+        report = CallReport(
+            provider=adapter.provider if adapter else None,
+            model=call.model,
+            endpoint=f"{call.method} {call.target.partition('?')[0]}",
+            status=self._status,
+            attempts=[
+                attempt_report(one, since=since, server=server if one is last else {})
+                for one in trace.attempts
+            ],
+            stages=self._stages(trace, server),
+            reused=last.timeline.reused if last else None,
+            protocol=last.timeline.protocol if last else None,
+            duration=outcome.at - since,
+            ttft=None if self._first is None else self._first - since,
+            itl_p50=median(self._gaps) if self._gaps else None,
+            itl_max=max(self._gaps, default=None),
+            usage=self._usage,
+            finish=self._finish,
+            request_id=self._headers.get(adapter.request_id_header) if adapter else None,
+            server=self._server,
+            error=error,
+        )
+        self._publish(report)
+
+    def _stages(self, trace: Trace, server: dict[str, Stage]) -> dict[str, Stage]:
+        since = trace.started
+        stages: dict[str, Stage] = {}
+        if trace.prepared is not None:
+            stages["prepare"] = Stage(0.0, trace.prepared - since)
+        if trace.attempts:
+            stages |= timeline_stages(trace.attempts[-1].timeline, since=since)
+        stages |= server
+        if self._first is not None and self._last is not None:
+            stages["ttft"] = Stage(0.0, self._first - since)
+            stages["decode"] = Stage(self._first - since, self._last - self._first)
+        if trace.backoffs:
+            waited = sum(span.duration for span in trace.backoffs)
+            stages["backoff"] = Stage(trace.backoffs[0].start - since, waited)
+        return stages
+
+
+def _placed(server: dict[str, Stage], trace: Trace) -> dict[str, Stage]:
+    """The server's stages on the call's own time line: they begin when the request is sent."""
+    sent = trace.attempts[-1].timeline.send if trace.attempts else None
+    if sent is None:
+        return {}
+    offset = sent.start - trace.started
+    return {name: Stage(offset + s.start, s.duration) for name, s in server.items()}

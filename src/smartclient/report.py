@@ -1,0 +1,205 @@
+"""What happened to a call: where its time and its tokens went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ._call import Attempt, Span, Timeline
+from .wire import Usage
+
+__all__ = ["STAGES", "AttemptReport", "CallReport", "Stage", "attempt_report", "server_stages", "timeline_stages"]
+
+STAGES = (
+    "prepare pace pool dns tcp tls send gateway tokenize route queue prefill ttft decode backoff"
+).split()
+"""Every stage, in the order in which a call passes them; `docs/explanation/architecture.md`."""
+
+
+class Stage(Struct, frozen=True):
+    """A stretch of a call, in seconds; `start` counts from the start of the call."""
+
+    start: float
+    duration: float
+
+
+class AttemptReport(Struct, frozen=True, kw_only=True):
+    """One try of the call.
+
+    Attributes:
+        number: Counted from 1.
+        status: `None` when no reply came.
+        error: What kind of `ExchangeError` ended it.
+        maybe_processed: No reply came, but the server may have done the work.
+        reused: The connection was open already.
+        stages: Those of its connection and of the server.
+    """
+
+    number: int
+    origin: str
+    start: float
+    duration: float
+    status: int | None
+    error: str | None
+    maybe_processed: bool
+    reused: bool
+    stages: dict[str, Stage]
+
+
+class CallReport(Struct, frozen=True, kw_only=True):
+    """Where every millisecond and every token of one call went. Unknown is `None`, never 0.
+
+    Attributes:
+        provider: `anthropic` or `openai`; `None` when no adapter knows the endpoint.
+        endpoint: Method and path.
+        status: HTTP status of the last reply.
+        attempts: Every try, in order.
+        stages: By name, as `docs/explanation/architecture.md` lists them.
+        reused: Whether the last attempt found an open connection.
+        protocol: Such as `HTTP/1.1`.
+        duration: From the start of the call to the end of the body, in seconds.
+        ttft: From the start of the call to the first event with tokens, in seconds.
+        itl_p50: Median gap between two such events, in seconds.
+        itl_max: Longest such gap, in seconds.
+        usage: Tokens, as the provider counted them.
+        finish: Why the model stopped, in the provider's word.
+        request_id: What to quote to the provider.
+        server: Stages as the server told them, `start` counting from the call's arrival.
+        error: Why the call failed: the kind of error; `incomplete` or `cut` for a body that
+            ended early.
+    """
+
+    provider: str | None
+    model: str | None
+    endpoint: str
+    status: int | None = None
+    attempts: list[AttemptReport] = msgspec.field(default_factory=list)
+    stages: dict[str, Stage] = msgspec.field(default_factory=dict)
+    reused: bool | None = None
+    protocol: str | None = None
+    duration: float | None = None
+    ttft: float | None = None
+    itl_p50: float | None = None
+    itl_max: float | None = None
+    usage: Usage | None = None
+    finish: str | None = None
+    cost: float | None = None
+    budget_left: int | None = None
+    cache: dict[str, Any] | None = None
+    request_id: str | None = None
+    server: dict[str, Stage] = msgspec.field(default_factory=dict)
+    error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+    def waterfall(self, width: int = 78) -> str:
+        """The call as a picture: one line for each stage, in the order of their start."""
+        return "\n".join([*self._heading(), *self._bars(width), *self._totals()])
+
+    def __str__(self) -> str:
+        return self.waterfall()
+
+    def _heading(self) -> list[str]:
+        took = "" if self.duration is None else f"  {_ms(self.duration)}"
+        state = self.error or ("" if self.status is None else str(self.status))
+        first = f"{self.endpoint}  {self.model or ''}  {state}{took}"
+        tries = f"{len(self.attempts)} attempts" if len(self.attempts) != 1 else "1 attempt"
+        opened = {True: "reused connection", False: "new connection", None: ""}[self.reused]
+        second = ", ".join(part for part in (tries, opened, self.protocol or "") if part)
+        return [first, f"  {second}"]
+
+    def _bars(self, width: int) -> list[str]:
+        known = [(name, self.stages[name]) for name in STAGES if name in self.stages]
+        total = max([self.duration or 0.0, *(s.start + s.duration for _, s in known)], default=0.0)
+        room = max(10, width - 24)
+        lines = []
+        for name, stage in known:
+            scale = room / total if total else 0.0
+            left = min(int(stage.start * scale), room - 1)
+            length = min(max(1, round(stage.duration * scale)), room - left)
+            bar = (" " * left + ("▇" if stage.duration else "·") * length).ljust(room)
+            lines.append(f"  {name:<9}{bar} {_ms(stage.duration):>11}")
+        return lines
+
+    def _totals(self) -> list[str]:
+        lines = []
+        if self.ttft is not None:
+            gaps = "" if self.itl_p50 is None else f", gaps {_ms(self.itl_p50)} (median)"
+            lines.append(f"  first token after {_ms(self.ttft)}{gaps}")
+        if self.usage is not None:
+            counts = {
+                "uncached": self.usage.uncached,
+                "read from cache": self.usage.cache_read,
+                "written to cache": sum((self.usage.cache_write or {}).values()) or None,
+                "output": self.usage.output,
+            }
+            told = [f"{count:,} {name}" for name, count in counts.items() if count is not None]
+            lines.append(f"  tokens: {', '.join(told)}")
+        return lines
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:,.1f} ms" if seconds < 10 else f"{seconds:,.1f} s"
+
+
+def timeline_stages(timeline: Timeline, *, since: float) -> dict[str, Stage]:
+    """The stages of one connection, in seconds from `since`."""
+    stages = {
+        name: _stage(span, since=since)
+        for name in ("pool", "dns", "tcp", "tls", "send")
+        if (span := getattr(timeline, name)) is not None
+    }
+    if timeline.reused and timeline.send is not None:
+        start = timeline.send.start - since
+        stages = {name: Stage(start, 0.0) for name in ("dns", "tcp", "tls")} | stages
+    return stages
+
+
+def _stage(span: Span, *, since: float) -> Stage:
+    return Stage(span.start - since, span.duration)
+
+
+def server_stages(text: str) -> dict[str, Stage]:
+    """Read a `Server-Timing` value: `name;dur=1.5;start=0.2, ...`, in milliseconds.
+
+    `start` is our server's own parameter; without it a stage begins where the one before
+    it ended. Entries that cannot be read are passed over.
+
+    Source: W3C Server Timing, section 4 (the header's grammar).
+    """
+    stages: dict[str, Stage] = {}
+    end = 0.0
+    for entry in text.split(","):
+        name, *rest = (piece.strip() for piece in entry.split(";"))
+        told = dict(pair.split("=", 1) for pair in rest if "=" in pair)
+        try:
+            duration = float(told["dur"]) / 1000.0
+            start = float(told["start"]) / 1000.0 if "start" in told else end
+        except (KeyError, ValueError):
+            continue
+        if name and duration >= 0.0 and start >= 0.0:
+            stages[name] = Stage(start, duration)
+            end = start + duration
+    return stages
+
+
+def attempt_report(attempt: Attempt, *, since: float, server: Mapping[str, Stage]) -> AttemptReport:
+    """What one attempt came to, with times from `since`."""
+    ended = attempt.ended if attempt.ended is not None else attempt.started
+    return AttemptReport(
+        number=attempt.number,
+        origin=attempt.origin,
+        start=attempt.started - since,
+        duration=ended - attempt.started,
+        status=attempt.status,
+        error=attempt.error,
+        maybe_processed=attempt.maybe_processed,
+        reused=attempt.timeline.reused,
+        stages=timeline_stages(attempt.timeline, since=since) | dict(server),
+    )

@@ -1,0 +1,211 @@
+"""The body of a reply, read by blocking or by awaiting.
+
+`Body` and `AsyncBody` have the same methods in the same order; what they decide stands in
+`intake.py`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from .._call import Attempt, Headers, Reply
+from .._clock import Clock
+from .._errors import ExchangeError
+from .._flow import Flow, Outcome
+from .intake import Chunk, Intake
+
+__all__ = ["AsyncBody", "AsyncResponse", "Body", "Response"]
+
+
+class Response(Protocol):
+    """What a connection gives: the head of a reply and its bytes."""
+
+    status: int
+    reason: str
+    headers: Headers
+    protocol: str
+
+    def read(self) -> bytes: ...
+
+    def close(self, *, finished: bool = False) -> None: ...
+
+    def cut(self) -> None: ...
+
+
+class AsyncResponse(Protocol):
+    """The same for async code."""
+
+    status: int
+    reason: str
+    headers: Headers
+    protocol: str
+
+    async def read(self) -> bytes: ...
+
+    async def close(self, *, finished: bool = False) -> None: ...
+
+    def cut(self) -> None: ...
+
+
+class _Ending:
+    """How a body ends: once, with its attempt's record closed and its taps' last flows due."""
+
+    def __init__(
+        self, reply: Reply, attempt: Attempt, clock: Clock, leftovers: deque[Flow[None]]
+    ) -> None:
+        self.intake = Intake(reply, clock)
+        self.is_over = False
+        self._attempt, self._clock = attempt, clock
+        self._leftovers = leftovers
+
+    def _over(self, outcome: Outcome) -> list[Flow[None]]:
+        """The flows that are due now; none the second time."""
+        if self.is_over:
+            return []
+        self.is_over = True
+        self._attempt.ended = outcome.at
+        return [tap.after(outcome) for tap in self.intake.take_taps()]
+
+    def _broke(self, error: ExchangeError) -> list[Flow[None]]:
+        self._attempt.error = error.kind
+        return self._over(Outcome("failed", self._clock.monotonic(), error.kind))
+
+    def _drop(self) -> None:
+        """End for a reader that is gone; what is due is done at the next call."""
+        self._leftovers.extend(self._over(self.intake.left()))
+
+
+class Body(_Ending):
+    """A body, by blocking.
+
+    Args:
+        run: Runs a flow that yields no reply.
+    """
+
+    def __init__(
+        self,
+        response: Response,
+        reply: Reply,
+        attempt: Attempt,
+        clock: Clock,
+        leftovers: deque[Flow[None]],
+        run: Callable[[Flow[None]], None],
+    ) -> None:
+        super().__init__(reply, attempt, clock, leftovers)
+        self._response, self._run = response, run
+
+    def fetch(self) -> bool:
+        """Hold back the next bytes from the connection; `False` at the end."""
+        try:
+            data = self._response.read()
+        except ExchangeError as error:
+            self._run_all(self._broke(error))
+            raise
+        except BaseException:
+            self.cut()
+            raise
+        if data:
+            self.intake.hold(self.intake.take(data))
+        return bool(data)
+
+    def next(self) -> Chunk | None:
+        """Hand on the next chunk; `None` at the end."""
+        if self.is_over:
+            return None
+        if not self.intake.held and not self.fetch():
+            self.intake.deliver_end()
+            self._run_all(self._over(self.intake.ended()))
+            return None
+        chunk = self.intake.held.popleft()
+        self.intake.deliver(chunk)
+        return chunk
+
+    def close(self) -> None:
+        """Give the connection back if nothing of the answer is missing, else cut it."""
+        flows = self._over(self.intake.left())
+        try:
+            self._response.close(finished=self.intake.terminal)
+        finally:
+            self._run_all(flows)
+
+    def cut(self) -> None:
+        """Drop the connection at once; never blocks."""
+        self._response.cut()
+        self._drop()
+
+    def __del__(self) -> None:
+        if not self.is_over:
+            self.cut()
+
+    def _run_all(self, flows: list[Flow[None]]) -> None:
+        for flow in flows:
+            self._run(flow)
+
+
+class AsyncBody(_Ending):
+    """A body, by awaiting.
+
+    Args:
+        run: Runs a flow that yields no reply.
+    """
+
+    def __init__(
+        self,
+        response: AsyncResponse,
+        reply: Reply,
+        attempt: Attempt,
+        clock: Clock,
+        leftovers: deque[Flow[None]],
+        run: Callable[[Flow[None]], Awaitable[None]],
+    ) -> None:
+        super().__init__(reply, attempt, clock, leftovers)
+        self._response, self._run = response, run
+
+    async def fetch(self) -> bool:
+        """Hold back the next bytes from the connection; `False` at the end."""
+        try:
+            data = await self._response.read()
+        except ExchangeError as error:
+            await self._run_all(self._broke(error))
+            raise
+        except BaseException:
+            self.cut()
+            raise
+        if data:
+            self.intake.hold(self.intake.take(data))
+        return bool(data)
+
+    async def next(self) -> Chunk | None:
+        """Hand on the next chunk; `None` at the end."""
+        if self.is_over:
+            return None
+        if not self.intake.held and not await self.fetch():
+            self.intake.deliver_end()
+            await self._run_all(self._over(self.intake.ended()))
+            return None
+        chunk = self.intake.held.popleft()
+        self.intake.deliver(chunk)
+        return chunk
+
+    async def close(self) -> None:
+        """Give the connection back if nothing of the answer is missing, else cut it."""
+        flows = self._over(self.intake.left())
+        try:
+            await self._response.close(finished=self.intake.terminal)
+        finally:
+            await self._run_all(flows)
+
+    def cut(self) -> None:
+        """Drop the connection at once; never blocks."""
+        self._response.cut()
+        self._drop()
+
+    def __del__(self) -> None:
+        if not self.is_over:
+            self.cut()
+
+    async def _run_all(self, flows: list[Flow[None]]) -> None:
+        for flow in flows:
+            await self._run(flow)

@@ -1,0 +1,261 @@
+"""The two loops that run a flow, and what they do for each effect.
+
+`Performer` and `AsyncPerformer` have the same methods in the same order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Protocol, TypeVar, assert_never
+
+from .._call import Attempt, Call, Reply, Span, Timeline, Trace
+from .._clock import Clock
+from .._errors import ExchangeError
+from .._flow import Close, Effect, Exchange, Flow, Peek, Read, Sleep
+from ..wire import Failure
+from .body import AsyncBody, AsyncResponse, Body, Response
+
+__all__ = [
+    "AsyncConnector",
+    "AsyncPerformer",
+    "Connector",
+    "Performer",
+    "drive",
+    "drive_async",
+]
+
+T = TypeVar("T")
+
+
+def drive(flow: Flow[T], perform: Callable[[Effect], Any]) -> T:
+    """Run `flow` to its end, by blocking."""
+    step: Callable[[], Effect] = partial(next, flow)
+    while True:
+        try:
+            effect = step()
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        try:
+            answer = perform(effect)
+        except BaseException as error:
+            step = partial(flow.throw, error)
+        else:
+            step = partial(flow.send, answer)
+
+
+async def drive_async(flow: Flow[T], perform: Callable[[Effect], Awaitable[Any]]) -> T:
+    """Run `flow` to its end, by awaiting."""
+    step: Callable[[], Effect] = partial(next, flow)
+    while True:
+        try:
+            effect = step()
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        try:
+            answer = await perform(effect)
+        except BaseException as error:
+            step = partial(flow.throw, error)
+        else:
+            step = partial(flow.send, answer)
+
+
+class Connector(Protocol):
+    """Carries one exchange: our own connections, or a transport that the user brought."""
+
+    def exchange(self, call: Call, timeline: Timeline) -> Response: ...
+
+
+class AsyncConnector(Protocol):
+    """The same for async code."""
+
+    async def exchange(self, call: Call, timeline: Timeline) -> AsyncResponse: ...
+
+
+class _Performing:
+    """What both performers know: the call's record, and what dropped bodies left to do."""
+
+    def __init__(self, trace: Trace, clock: Clock, leftovers: deque[Flow[None]]) -> None:
+        self._trace, self._clock, self._leftovers = trace, clock, leftovers
+
+    def _begin(self, call: Call) -> Attempt:
+        at = self._clock.monotonic()
+        if self._trace.prepared is None:
+            self._trace.prepared = at
+        return self._trace.begin(call.origin, at=at)
+
+    def _failed(self, attempt: Attempt, error: ExchangeError) -> None:
+        attempt.error, attempt.maybe_processed = error.kind, error.maybe_processed
+        attempt.ended = self._clock.monotonic()
+
+    def _reply(self, call: Call, response: Response | AsyncResponse, attempt: Attempt) -> Reply:
+        attempt.status = response.status
+        return Reply(
+            status=response.status,
+            headers=response.headers,
+            call=call,
+            reason=response.reason,
+            protocol=response.protocol,
+        )
+
+    def _slept(self, start: float) -> None:
+        self._trace.backoffs.append(Span(start, self._clock.monotonic()))
+
+
+class Performer(_Performing):
+    """Does what a flow asks, by blocking."""
+
+    def __init__(
+        self, connector: Connector, trace: Trace, clock: Clock, leftovers: deque[Flow[None]]
+    ) -> None:
+        super().__init__(trace, clock, leftovers)
+        self._connector = connector
+
+    def __call__(self, effect: Effect) -> Any:
+        match effect:
+            case Exchange(call):
+                return self.exchange(call)
+            case Peek(reply):
+                return self.peek(reply)
+            case Read(reply, limit):
+                return self.read(reply, limit)
+            case Close(reply):
+                return reply.handle.close()
+            case Sleep(seconds):
+                return self.sleep(seconds)
+            case _:
+                assert_never(effect)
+
+    def run(self, flow: Flow[T]) -> T:
+        """Run a whole flow."""
+        return drive(flow, self)
+
+    def exchange(self, call: Call) -> Reply:
+        attempt = self._begin(call)
+        try:
+            response = self._connector.exchange(call, attempt.timeline)
+        except ExchangeError as error:
+            self._failed(attempt, error)
+            raise
+        reply = self._reply(call, response, attempt)
+        reply.handle = Body(response, reply, attempt, self._clock, self._leftovers, self.run)
+        return reply
+
+    def peek(self, reply: Reply) -> Failure | None:
+        body: Body = reply.handle
+        if reply.status >= 400:
+            while body.intake.wants_error_body and body.fetch():
+                pass
+            return body.intake.error_reply()
+        while not body.intake.is_decided and body.fetch():
+            pass
+        return body.intake.failure
+
+    def read(self, reply: Reply, limit: int) -> bytes:
+        body: Body = reply.handle
+        pieces, size = [], 0
+        while (chunk := body.next()) is not None:
+            pieces.append(_readable(chunk.decoded, reply))
+            size += len(pieces[-1])
+            if size > limit:
+                body.cut()
+                raise _too_long(reply, limit)
+        return b"".join(pieces)
+
+    def sleep(self, seconds: float) -> None:
+        start = self._clock.monotonic()
+        self._clock.sleep(seconds)
+        self._slept(start)
+
+
+class AsyncPerformer(_Performing):
+    """Does what a flow asks, by awaiting."""
+
+    def __init__(
+        self, connector: AsyncConnector, trace: Trace, clock: Clock, leftovers: deque[Flow[None]]
+    ) -> None:
+        super().__init__(trace, clock, leftovers)
+        self._connector = connector
+
+    async def __call__(self, effect: Effect) -> Any:
+        match effect:
+            case Exchange(call):
+                return await self.exchange(call)
+            case Peek(reply):
+                return await self.peek(reply)
+            case Read(reply, limit):
+                return await self.read(reply, limit)
+            case Close(reply):
+                return await reply.handle.close()
+            case Sleep(seconds):
+                return await self.sleep(seconds)
+            case _:
+                assert_never(effect)
+
+    async def run(self, flow: Flow[T]) -> T:
+        """Run a whole flow."""
+        return await drive_async(flow, self)
+
+    async def exchange(self, call: Call) -> Reply:
+        attempt = self._begin(call)
+        try:
+            response = await self._connector.exchange(call, attempt.timeline)
+        except ExchangeError as error:
+            self._failed(attempt, error)
+            raise
+        reply = self._reply(call, response, attempt)
+        reply.handle = AsyncBody(response, reply, attempt, self._clock, self._leftovers, self.run)
+        return reply
+
+    async def peek(self, reply: Reply) -> Failure | None:
+        body: AsyncBody = reply.handle
+        if reply.status >= 400:
+            while body.intake.wants_error_body and await body.fetch():
+                pass
+            return body.intake.error_reply()
+        while not body.intake.is_decided and await body.fetch():
+            pass
+        return body.intake.failure
+
+    async def read(self, reply: Reply, limit: int) -> bytes:
+        body: AsyncBody = reply.handle
+        pieces, size = [], 0
+        while (chunk := await body.next()) is not None:
+            pieces.append(_readable(chunk.decoded, reply))
+            size += len(pieces[-1])
+            if size > limit:
+                body.cut()
+                raise _too_long(reply, limit)
+        return b"".join(pieces)
+
+    async def sleep(self, seconds: float) -> None:
+        start = self._clock.monotonic()
+        await self._clock.sleep_async(seconds)
+        self._slept(start)
+
+
+def _readable(decoded: bytes | None, reply: Reply) -> bytes:
+    if decoded is None:
+        reply.cut()
+        encoding = reply.headers.get("content-encoding")
+        raise ExchangeError(
+            f"the reply's content-encoding {encoding!r} is none that was asked for; "
+            "only gzip and deflate can be read",
+            kind="protocol",
+            sent="all",
+            origin=str(reply.call.origin),
+        )
+    return decoded
+
+
+def _too_long(reply: Reply, limit: int) -> ExchangeError:
+    return ExchangeError(
+        f"the reply of {reply.call.origin} is longer than the {limit:,} bytes that were expected; "
+        "read it as a stream",
+        kind="limit",
+        sent="all",
+        origin=str(reply.call.origin),
+    )

@@ -1,0 +1,257 @@
+"""Our pipeline under an httpx or httpx2 client: one adapter for both families.
+
+The family is the module (`httpx` or `httpx2`) whose client is upgraded; neither is
+imported here. Outside a call context (`wrap.py` opens one) everything goes to the
+transport that was there before.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any
+from weakref import WeakSet
+
+import msgspec
+from msgspec import Struct
+
+from .._call import Call, Headers, Reply, Timeout, Trace
+from .._clock import under_trio
+from .._errors import ExchangeError
+from .._pipeline import Pipeline
+from ..wire import recognise
+from .driver import AsyncConnector, AsyncPerformer, Connector, Performer
+from .inner import AsyncInner, Inner, address_of, as_family, body_of
+
+__all__ = ["AsyncTransport", "CallContext", "Transport", "call_context", "family_of"]
+
+
+class CallContext(Struct):
+    """One call of an SDK: what its transport needs to know of it."""
+
+    max_retries: int
+    started: float
+
+
+call_context: ContextVar[CallContext | None] = ContextVar("smartclient_call", default=None)
+
+
+def family_of(http_client: object) -> Any:
+    """The module, `httpx` or `httpx2`, that `http_client` is a client of; else `None`."""
+    for ancestor in type(http_client).__mro__:
+        name = ancestor.__module__.partition(".")[0]
+        if name in ("httpx", "httpx2"):
+            return sys.modules[name]
+    return None
+
+
+class _Adapter:
+    """What the sync and the async transport share.
+
+    Args:
+        family: The module `httpx` or `httpx2`.
+        inner: The transport that was there before.
+        connections: Ours, in the place of `inner`; `None` keeps `inner` below our policies.
+    """
+
+    def __init__(self, family: Any, inner: Any, pipeline: Pipeline) -> None:
+        self.family, self.inner, self.pipeline = family, inner, pipeline
+        self.users: WeakSet[Any] = WeakSet()  # SDK clients that share this HTTP client
+        self._patch = _Patch(inner)
+
+    def _call(self, request: Any, context: CallContext) -> Call:
+        origin, target = address_of(request)
+        body = body_of(request)
+        adapter = recognise(request.method, target.partition("?")[0])
+        payload = _payload(body) if adapter is not None else None
+        limits = request.extensions.get("timeout") or {}
+        return Call(
+            method=request.method,
+            origin=origin,
+            target=target,
+            headers=Headers(
+                (name.decode("ascii"), value.decode("latin-1"))
+                for name, value in request.headers.raw
+                if name.lower() not in _OURS
+            ),
+            trace=Trace(started=context.started),
+            body=body,
+            payload=payload,
+            adapter=adapter if payload is not None else None,
+            timeout=Timeout(**{name: limits.get(name) for name in Timeout.__struct_fields__}),
+            max_retries=context.max_retries,
+        )
+
+    def _response(self, request: Any, reply: Reply, stream: Any) -> Any:
+        return self.family.Response(
+            status_code=reply.status,
+            headers=[(n.encode("latin-1"), v.encode("latin-1")) for n, v in reply.headers],
+            stream=stream,
+            request=request,
+            extensions={
+                "http_version": reply.protocol.encode("ascii"),
+                "reason_phrase": reply.reason.encode("latin-1"),
+            },
+        )
+
+
+class Transport(_Adapter):
+    """Sync: what `httpx.Client` calls for each request."""
+
+    def __init__(
+        self, family: Any, inner: Any, pipeline: Pipeline, connections: Connector | None
+    ) -> None:
+        super().__init__(family, inner, pipeline)
+        self._connections = connections
+
+    def handle_request(self, request: Any) -> Any:
+        context = call_context.get()
+        if context is None:
+            return self.inner.handle_request(request)
+        call = self._call(request, context)
+        pipeline = self.pipeline
+        native = None if self._patch.is_there() else self._connections
+        connector = native or Inner(self.family, self.inner, request)
+        performer = Performer(connector, call.trace, pipeline.clock, pipeline.leftovers)
+        try:
+            reply = performer.run(pipeline.flow(call))
+        except ExchangeError as error:
+            raise as_family(error, self.family, request) from error.__cause__
+        stream = _streams(self.family)[0](reply, self.family, request)
+        return self._response(request, reply, stream)
+
+    def close(self) -> None:
+        if self._connections is not None:
+            _closed(self._connections)
+        self.inner.close()
+
+    def __enter__(self) -> Transport:
+        self.inner.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+
+class AsyncTransport(_Adapter):
+    """Async: what `httpx.AsyncClient` calls for each request."""
+
+    def __init__(
+        self, family: Any, inner: Any, pipeline: Pipeline, connections: AsyncConnector | None
+    ) -> None:
+        super().__init__(family, inner, pipeline)
+        self._connections = connections
+
+    async def handle_async_request(self, request: Any) -> Any:
+        context = call_context.get()
+        if context is None:
+            return await self.inner.handle_async_request(request)
+        call = self._call(request, context)
+        pipeline = self.pipeline
+        # Our own async connections are asyncio's; under trio the inner transport carries it.
+        native = None if under_trio() or self._patch.is_there() else self._connections
+        connector = native or AsyncInner(self.family, self.inner, request)
+        performer = AsyncPerformer(connector, call.trace, pipeline.clock, pipeline.leftovers)
+        try:
+            reply = await performer.run(pipeline.flow(call))
+        except ExchangeError as error:
+            raise as_family(error, self.family, request) from error.__cause__
+        stream = _streams(self.family)[1](reply, self.family, request)
+        return self._response(request, reply, stream)
+
+    async def aclose(self) -> None:
+        if self._connections is not None and not under_trio():
+            await _closed(self._connections)
+        await self.inner.aclose()
+
+    async def __aenter__(self) -> AsyncTransport:
+        await self.inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self.aclose()
+
+
+class _Patch:
+    """Notices a mock that is put into the inner transport's class after we took its place."""
+
+    def __init__(self, inner: Any) -> None:
+        kinds = [type(inner), type(getattr(inner, "_pool", None))]
+        names = ("handle_request", "handle_async_request")
+        self._methods = [(k, n, getattr(k, n)) for k in kinds for n in names if hasattr(k, n)]
+
+    def is_there(self) -> bool:
+        return any(getattr(kind, name) is not was for kind, name, was in self._methods)
+
+
+_OURS = frozenset({b"host", b"content-length", b"transfer-encoding"})  # the connection's
+
+
+def _closed(connections: Any) -> Any:
+    return connections.close()
+
+
+def _payload(body: Any) -> dict[str, Any] | None:
+    """The JSON object in `body`, or `None`: such a call passes untouched."""
+    if not isinstance(body, bytes):
+        return None
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return None
+
+
+# Bodies as the family's streams.
+
+
+class _Stream:
+    def __init__(self, reply: Reply, family: Any, request: Any) -> None:
+        self._body, self._family, self._request = reply.handle, family, request
+
+
+class _SyncStream(_Stream):
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            chunk = self._body.next()
+        except ExchangeError as error:
+            raise as_family(error, self._family, self._request) from error.__cause__
+        if chunk is None:
+            raise StopIteration
+        data: bytes = chunk.data
+        return data
+
+    def close(self) -> None:
+        self._body.close()
+
+
+class _AsyncStream(_Stream):
+    # An iterator, not a generator: one that is dropped half-read leaves nothing to finalise.
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk = await self._body.next()
+        except ExchangeError as error:
+            raise as_family(error, self._family, self._request) from error.__cause__
+        if chunk is None:
+            raise StopAsyncIteration
+        data: bytes = chunk.data
+        return data
+
+    async def aclose(self) -> None:
+        await self._body.close()
+
+
+@lru_cache(maxsize=2)
+def _streams(family: Any) -> tuple[Any, Any]:
+    """Our two streams as classes that `family` accepts."""
+    return (
+        type("SyncStream", (_SyncStream, family.SyncByteStream), {}),
+        type("AsyncStream", (_AsyncStream, family.AsyncByteStream), {}),
+    )

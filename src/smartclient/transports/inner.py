@@ -1,0 +1,203 @@
+"""A transport that the user brought, as a connector under our policies, and its errors.
+
+`family` is the module, `httpx` or `httpx2`, whose classes that transport uses.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from .._call import Call, Headers, Origin, Timeline
+from .._errors import ExchangeError, ExchangeKind
+
+__all__ = ["AsyncInner", "Inner", "address_of", "as_family", "body_of"]
+
+
+def address_of(request: Any) -> tuple[Origin, str]:
+    url = request.url
+    origin = Origin(url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80))
+    return origin, url.raw_path.decode("ascii")
+
+
+def body_of(request: Any) -> Any:
+    """The request's bytes, or its stream when they were never read."""
+    content = getattr(request, "_content", None)
+    return content if isinstance(content, bytes) else request.stream
+
+
+# Errors, both ways.
+
+_NAMES: dict[ExchangeKind, str] = {
+    "resolve": "ConnectError",
+    "connect": "ConnectError",
+    "connect_timeout": "ConnectTimeout",
+    "tls": "ConnectError",
+    "certificate": "ConnectError",
+    "pool_timeout": "PoolTimeout",
+    "write": "WriteError",
+    "write_timeout": "WriteTimeout",
+    "read": "ReadError",
+    "read_timeout": "ReadTimeout",
+    "closed": "RemoteProtocolError",
+    "protocol": "RemoteProtocolError",
+    "limit": "RemoteProtocolError",
+    "unsupported": "UnsupportedProtocol",
+}
+
+
+def as_family(error: ExchangeError, family: Any, request: Any) -> Exception:
+    """`error` as the class that callers of this family catch, and of ours too."""
+    if isinstance(error, _InnerError):
+        return error.original
+    translated = _rebuild(family.__name__, error.kind, error.args, dict(error.__dict__))
+    translated.request = request
+    return translated
+
+
+def _rebuild(family: str, kind: ExchangeKind, args: tuple[Any, ...], facts: dict[str, Any]) -> Any:
+    error_type = _error_type(family, _NAMES[kind])
+    error = error_type.__new__(error_type, *args)
+    error.args = args
+    error.__dict__.update(facts)
+    return error
+
+
+@lru_cache(maxsize=64)
+def _error_type(family: str, name: str) -> Any:
+    def reduce(self: Any) -> tuple[Any, ...]:
+        facts = {k: v for k, v in self.__dict__.items() if k not in ("_request", "__notes__")}
+        return _rebuild, (family, self.kind, self.args, facts)
+
+    bases = (ExchangeError, getattr(sys.modules[family], name))
+    return type(name, bases, {"__reduce__": reduce, "__module__": __name__})
+
+
+class _InnerError(ExchangeError):
+    """A failure of the transport below ours, which leaves as it came."""
+
+    original: Exception
+
+
+def _from_family(error: Exception, family: Any, origin: Origin) -> _InnerError:
+    names = {ancestor.__name__ for ancestor in type(error).__mro__}
+    kind = next((k for k, name in _NAMES.items() if name in names), "read")
+    never_sent = kind in ("connect", "connect_timeout", "pool_timeout", "unsupported")
+    translated = _InnerError(
+        str(error) or type(error).__name__,
+        kind="connect" if kind == "resolve" else kind,
+        sent="nothing" if never_sent or kind == "resolve" else "all",
+        origin=str(origin),
+    )
+    translated.original = error
+    return translated
+
+
+
+
+class _InnerResponse:
+    """A family's response as a connector gives one."""
+
+    def __init__(self, response: Any, fail: Callable[[Exception], ExchangeError]) -> None:
+        self.status: int = response.status_code
+        self.reason: str = response.extensions.get("reason_phrase", b"").decode("latin-1")
+        version: bytes = response.extensions.get("http_version", b"HTTP/1.1")
+        self.protocol = version.decode("ascii")
+        self.headers = Headers(
+            (name.decode("latin-1"), value.decode("latin-1"))
+            for name, value in response.headers.raw
+        )
+        self._response, self._fail = response, fail
+
+    def cut(self) -> None:
+        """A foreign transport can only be closed; dropping it is all that never blocks."""
+        self._response = None
+
+
+class _SyncInnerResponse(_InnerResponse):
+    _chunks: Iterator[bytes] | None = None
+
+    def read(self) -> bytes:
+        if self._response is None:
+            return b""
+        if self._chunks is None:
+            self._chunks = iter(self._response.stream)
+        try:
+            data = next((chunk for chunk in self._chunks if chunk), b"")
+        except Exception as error:
+            raise self._fail(error) from error
+        if not data:
+            self.close()
+        return data
+
+    def close(self, *, finished: bool = False) -> None:
+        response, self._response = self._response, None
+        if response is not None:
+            response.stream.close()
+
+
+class _AsyncInnerResponse(_InnerResponse):
+    _chunks: AsyncIterator[bytes] | None = None
+
+    async def read(self) -> bytes:
+        if self._response is None:
+            return b""
+        if self._chunks is None:
+            self._chunks = self._response.stream.__aiter__()
+        data = b""
+        try:
+            while not data:
+                data = await anext(self._chunks)
+        except StopAsyncIteration:
+            await self.close()
+        except Exception as error:
+            raise self._fail(error) from error
+        return data
+
+    async def close(self, *, finished: bool = False) -> None:
+        response, self._response = self._response, None
+        if response is not None:
+            await response.stream.aclose()
+
+
+class _InnerExchange:
+    def __init__(self, family: Any, inner: Any, request: Any) -> None:
+        self._family, self._inner, self._request = family, inner, request
+
+    def _sent(self, call: Call) -> Any:
+        if call.body is body_of(self._request):
+            return self._request
+        original = self._request
+        kept = [pair for pair in original.headers.raw if pair[0].lower() != b"content-length"]
+        return self._family.Request(
+            original.method,
+            original.url,
+            headers=kept,
+            content=call.body,
+            extensions=original.extensions,
+        )
+
+    def _fail(self, error: Exception) -> ExchangeError:
+        if isinstance(error, (self._family.TransportError, ExchangeError)):
+            return _from_family(error, self._family, address_of(self._request)[0])
+        raise error
+
+
+class Inner(_InnerExchange):
+    def exchange(self, call: Call, timeline: Timeline) -> _SyncInnerResponse:
+        try:
+            response = self._inner.handle_request(self._sent(call))
+        except Exception as error:
+            raise self._fail(error) from error
+        return _SyncInnerResponse(response, self._fail)
+
+
+class AsyncInner(_InnerExchange):
+    async def exchange(self, call: Call, timeline: Timeline) -> _AsyncInnerResponse:
+        try:
+            response = await self._inner.handle_async_request(self._sent(call))
+        except Exception as error:
+            raise self._fail(error) from error
+        return _AsyncInnerResponse(response, self._fail)

@@ -1,0 +1,203 @@
+"""What has come of a reply's body: held back, handed on, and told to the taps. No I/O."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections import deque
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from .._call import Reply
+from .._clock import Clock
+from .._errors import SmartClientError
+from .._flow import Outcome, Tap
+from ..wire import Delta, Failure, Part, failure_by_status
+from ..wire.reader import EventReader
+
+__all__ = ["Chunk", "Intake"]
+
+_logger = logging.getLogger("smartclient")
+
+MAX_PEEK = 1 << 20
+MAX_ERROR_BODY = 64 << 10
+MAX_WATCHED_BODY = 16 << 20  # of a JSON reply: past that, its usage stays unknown
+MAX_CODINGS = 5
+
+
+class Chunk(Struct, frozen=True):
+    """Some bytes of a body, as they came, and what they said.
+
+    Attributes:
+        data: With the content-encoding still on.
+        decoded: Without; `None` under an encoding that we do not know.
+        at: When they came, in monotonic seconds.
+    """
+
+    data: bytes
+    decoded: bytes | None
+    parts: list[Part]
+    comments: list[str]
+    at: float
+
+
+class Decoder(Protocol):
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+class Intake:
+    """Takes in one body.
+
+    Attributes:
+        held: Taken in, not yet handed on.
+        is_events: It is an event stream in a format that we know.
+        terminal: The terminal event has come.
+        broken: Why the events could not be read any further.
+    """
+
+    def __init__(self, reply: Reply, clock: Clock) -> None:
+        # Not the reply itself: it holds the body, and a cycle would keep a dropped one alive.
+        self._status, self._taps, self._clock = reply.status, reply.taps, clock
+        self._adapter = reply.call.adapter
+        media_type = (reply.headers.get("content-type") or "").partition(";")[0].strip().lower()
+        is_success = 200 <= reply.status < 300
+        self.is_events = self._adapter is not None and is_success and media_type == _EVENTS
+        self._reader = EventReader(self._adapter) if self._adapter and self.is_events else None
+        self._watched = bytearray() if self._adapter and is_success and not self.is_events else None
+        self._decoders = _decoders(reply.headers.get("content-encoding"))
+        self.held: deque[Chunk] = deque()
+        self._num_held = 0
+        self.terminal = False
+        self.broken: SmartClientError | None = None
+        self._has_tokens = False
+        self._failure: Failure | None = None
+        self._delivered_terminal = False
+        self._delivered_failure: Failure | None = None
+
+    def take(self, data: bytes) -> Chunk:
+        """Take in what came from the connection."""
+        decoded = self._decode(data)
+        parts: list[Part] = []
+        comments: list[str] = []
+        if self._reader is not None and decoded:
+            try:
+                parts = self._reader.feed(decoded)
+            except SmartClientError as error:
+                self.broken, self._reader = error, None
+            else:
+                comments = self._reader.take_comments()
+            for part in parts:
+                self._note(part.delta)
+        return Chunk(data, decoded, parts, comments, self._clock.monotonic())
+
+    def hold(self, chunk: Chunk) -> None:
+        """Keep `chunk` for whoever reads next."""
+        self.held.append(chunk)
+        self._num_held += len(chunk.data)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it is known that the stream is a success, or is not."""
+        if not self.is_events or self._reader is None or self._has_tokens or self.terminal:
+            return True
+        return self._failure is not None or self._num_held > MAX_PEEK
+
+    @property
+    def failure(self) -> Failure | None:
+        """The stream's error, when it came before any content."""
+        return None if self._has_tokens else self._failure
+
+    @property
+    def wants_error_body(self) -> bool:
+        return self._num_held < MAX_ERROR_BODY
+
+    def error_reply(self) -> Failure:
+        """Read what is held as the body of an error reply."""
+        if self._adapter is None:
+            return failure_by_status(self._status)
+        body = b"".join(chunk.decoded or b"" for chunk in self.held)
+        return self._adapter.failure(self._status, body[:MAX_ERROR_BODY])
+
+    def deliver(self, chunk: Chunk) -> None:
+        """Tell the taps what is now handed to the reader."""
+        for part in chunk.parts:
+            self._tell(part.delta, chunk.at)
+        for tap in self._taps:
+            for comment in chunk.comments:
+                tap.comment(comment)
+        if self._watched is not None and chunk.decoded and self._taps:
+            self._watched += chunk.decoded
+            if len(self._watched) > MAX_WATCHED_BODY:
+                self._watched = None
+
+    def deliver_end(self) -> None:
+        """Tell the taps what a complete body that is no stream says."""
+        if self._watched and self._adapter is not None:
+            self._tell(self._adapter.whole(bytes(self._watched)), self._clock.monotonic())
+
+    def ended(self) -> Outcome:
+        """How a body that came to its end ended."""
+        at = self._clock.monotonic()
+        if self._delivered_failure is not None:
+            failure = self._delivered_failure
+            return Outcome("failed", at, failure.type or failure.kind)
+        if self.is_events and not self._delivered_terminal:
+            return Outcome("incomplete", at)
+        return Outcome("complete", at)
+
+    def take_taps(self) -> list[Tap]:
+        """Those that are to be told how it ended; they see nothing more."""
+        taps = list(self._taps)
+        self._taps.clear()
+        return taps
+
+    def left(self) -> Outcome:
+        """How a body ended whose reader went away."""
+        if self._delivered_terminal or self._delivered_failure is not None:
+            return self.ended()
+        return Outcome("cut", self._clock.monotonic())
+
+    def _note(self, delta: Delta) -> None:
+        self._has_tokens = self._has_tokens or delta.has_tokens
+        self.terminal = self.terminal or delta.is_terminal
+        self._failure = self._failure or delta.failure
+
+    def _tell(self, delta: Delta, at: float) -> None:
+        self._delivered_terminal = self._delivered_terminal or delta.is_terminal
+        self._delivered_failure = self._delivered_failure or delta.failure
+        for tap in list(self._taps):
+            try:
+                tap.feed(delta, at)
+            except Exception:  # an observer must not break the stream
+                self._taps.remove(tap)
+                _logger.exception("a tap failed and is silenced for this call: %r", tap)
+
+    def _decode(self, data: bytes) -> bytes | None:
+        if self._decoders is None:
+            return None
+        try:
+            for decoder in self._decoders:
+                data = decoder.decompress(data)
+        except zlib.error as error:
+            self._decoders = None
+            self.broken = SmartClientError(f"the reply's content-encoding cannot be read: {error}")
+            return None
+        return data
+
+
+_EVENTS = "text/event-stream"
+
+
+def _decoders(encoding: str | None) -> list[Any] | None:
+    """What undoes `encoding`, in the order to apply; `None` for one that we do not know."""
+    if not encoding:
+        return []
+    names = [name.strip().lower() for name in encoding.split(",")]
+    names = [name for name in names if name not in ("", "identity")]
+    if len(names) > MAX_CODINGS or any(name not in _CODINGS for name in names):
+        return None
+    return [zlib.decompressobj(_CODINGS[name]) for name in reversed(names)]
+
+
+_CODINGS = {"gzip": 31, "x-gzip": 31, "deflate": 15}  # zlib's `wbits`
