@@ -1,0 +1,98 @@
+"""The command line: `smartclient-server serve --model tiny --port 8000`."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+from .config import EngineConfig
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until SIGINT or SIGTERM; return the exit status.
+
+    A server that cannot start is one sentence on stderr and status 2.
+    """
+    options = vars(_parser().parse_args(arguments))
+    del options["command"]
+    options["api_keys"] = _keys(options.pop("api_key")) or None
+    asked = {name: value for name, value in options.items() if value is not None}
+    from . import start
+    from .gateway.server import ServerStartError
+
+    try:
+        server = start(asked.pop("model"), **asked)
+    except (ServerStartError, ValueError) as error:
+        print(f"smartclient-server: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    with server:
+        print(f"serving on {server.base_url}", flush=True)
+        _wait_for_signal()
+        server.stop(drain=5.0)
+    return 0
+
+
+def _wait_for_signal() -> None:
+    stop = threading.Event()
+    for which in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(which, lambda *_: stop.set())
+    stop.wait()
+
+
+def _keys(given: list[str]) -> dict[str, str]:
+    """Keys with their tenants: `KEY` or `KEY=TENANT`."""
+    keys: dict[str, str] = {}
+    for at, text in enumerate(given, 1):
+        key, _, tenant = text.partition("=")
+        keys[key] = tenant or f"tenant-{at}"
+    return keys
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="smartclient-server")
+    commands = parser.add_subparsers(dest="command", required=True)
+    serve = commands.add_parser("serve", help="serve a model over HTTP")
+    serve.add_argument("--model", default="tiny", help="tiny, smollm2, or a GGUF file's path")
+    serve.add_argument("--host", help="address to listen on (default: this machine only)")
+    serve.add_argument("--port", type=int, default=8000, help="0 takes a free one")
+    serve.add_argument(
+        "--api-key",
+        action="append",
+        default=[],
+        metavar="KEY[=TENANT]",
+        help="let this key in; may be repeated (default: no key is asked for)",
+    )
+    serve.add_argument("--max-body-bytes", type=int, metavar="N", help="longest body")
+    serve.add_argument("--request-log", metavar="FILE", help="a JSON line per request; - is stderr")
+    engine = serve.add_argument_group("engine")
+    for name, kind in _engine_options():
+        flag = f"--{name.replace('_', '-')}"
+        if kind is bool:
+            engine.add_argument(flag, action="store_true", default=None)
+        else:
+            engine.add_argument(flag, type=kind, metavar="N" if kind is int else kind.__name__)
+    return parser
+
+
+def _engine_options() -> list[tuple[str, Any]]:
+    """Fields of `EngineConfig` with the type that reads them from the command line."""
+    hints = get_type_hints(EngineConfig)
+    kinds: dict[Any, Any] = {int: int, int | None: int, bool: bool}
+    return [
+        (one.name, kinds.get(hints[one.name], str))
+        for one in fields(EngineConfig)
+        if one.name != "model"
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

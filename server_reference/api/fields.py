@@ -1,0 +1,181 @@
+"""Read a JSON object field by field; every complaint names the field by its path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+import msgspec
+
+from .errors import ApiError
+
+__all__ = ["Fields", "Neutral", "read_object"]
+
+Neutral = Mapping[str, tuple[object, ...]]
+"""Fields that are not implemented, each with the values that change nothing."""
+
+T = TypeVar("T")
+
+_NAMES = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
+
+
+def read_object(body: bytes) -> Fields:
+    """The body as a JSON object.
+
+    Raises:
+        ApiError: It is not JSON in UTF-8, or is something else than an object.
+    """
+    try:
+        value = msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise ApiError("invalid", f"the body is not valid JSON: {error}") from error
+    except RecursionError as error:
+        raise ApiError("invalid", "the body is not valid JSON: it is nested too deep") from error
+    return Fields(value, "")
+
+
+class Fields:
+    """The fields of one JSON object. A field that is null counts as absent.
+
+    Args:
+        value: What was decoded.
+        path: Where it stands, `messages[2]`; empty for the whole body.
+
+    Raises:
+        ApiError: `value` is no object; so does every method when its field is not as asked.
+    """
+
+    def __init__(self, value: object, path: str) -> None:
+        if not isinstance(value, dict):
+            where = path or "the body"
+            raise ApiError(
+                "invalid", f"{where} must be an object, not {_kind(value)}", param=path or None
+            )
+        self._fields: dict[str, object] = value
+        self._path = path
+
+    def path(self, name: str) -> str:
+        """The path of the field `name`."""
+        return f"{self._path}.{name}" if self._path else name
+
+    def wrong(self, name: str, why: str, *, code: str | None = None) -> ApiError:
+        """The complaint that the field `name` is `why`."""
+        path = self.path(name)
+        return ApiError("invalid", f"{path} {why}", param=path, code=code)
+
+    def check(self, known: Iterable[str], *, neutral: Neutral) -> None:
+        """Refuse what is unknown, and what is not implemented and would change the output."""
+        known = set(known)
+        for name, value in self._fields.items():
+            if name in neutral:
+                if value is not None and not _is_one_of(value, neutral[name]):
+                    raise self.wrong(name, "is not implemented by this server; leave it out")
+            elif name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]}?" if near else "; leave it out"
+                raise self.wrong(name, f"is no known field{hint}")
+
+    def value(self, name: str) -> object:
+        """The field as it is; `None` when it is absent."""
+        return self._fields.get(name)
+
+    def text(self, name: str) -> str | None:
+        return self._of_type(name, str)
+
+    def flag(self, name: str) -> bool:
+        return self._of_type(name, bool) or False
+
+    def integer(self, name: str, *, minimum: int, maximum: int | None = None) -> int | None:
+        value = self._of_type(name, int)
+        if value is not None and (value < minimum or (maximum is not None and value > maximum)):
+            bounds = f"at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+            raise self.wrong(name, f"must be {bounds}, not {value}")
+        return value
+
+    def number(self, name: str, *, minimum: float, maximum: float, default: float) -> float:
+        value = self._fields.get(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.wrong(name, f"must be a number, not {_kind(value)}")
+        if not minimum <= value <= maximum:
+            raise self.wrong(name, f"must be from {minimum:g} to {maximum:g}, not {value}")
+        return float(value)
+
+    def items(self, name: str) -> list[object] | None:
+        """The field as a list."""
+        value = self._fields.get(name)
+        if value is None or isinstance(value, list):
+            return value
+        raise self.wrong(name, f"must be an array, not {_kind(value)}")
+
+    def objects(self, name: str) -> list[Fields] | None:
+        """The field as a list of objects."""
+        items = self.items(name)
+        if items is None:
+            return None
+        return [Fields(item, f"{self.path(name)}[{at}]") for at, item in enumerate(items)]
+
+    def object(self, name: str) -> Fields | None:
+        value = self._fields.get(name)
+        return None if value is None else Fields(value, self.path(name))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """The field as a list of strings, none of them empty."""
+        items = self.items(name) or []
+        texts = tuple(item for item in items if isinstance(item, str))
+        if len(texts) != len(items):
+            raise self.wrong(name, "must be an array of strings")
+        if "" in texts:
+            raise self.wrong(name, "may not hold an empty string: it would stop at once")
+        return texts
+
+    def content(self, name: str, *, refused: Iterable[str]) -> str | None:
+        """The field as text: a string, or an array of text blocks, joined by newlines.
+
+        Args:
+            refused: Block types that exist in this API and are not implemented.
+        """
+        value = self._fields.get(name)
+        if value is None or isinstance(value, str):
+            return value
+        if not isinstance(value, list):
+            raise self.wrong(name, f"must be a string or an array of blocks, not {_kind(value)}")
+        blocks = self.objects(name) or []
+        return "\n".join(block._text_block(set(refused)) for block in blocks)
+
+    def required(self, name: str, value: T | None) -> T:
+        """`value`, or the complaint that the field is missing."""
+        if value is None:
+            raise self.wrong(name, "is required")
+        return value
+
+    def _text_block(self, refused: set[str]) -> str:
+        kind = self.required("type", self.text("type"))
+        if kind in refused:
+            raise self.wrong("type", f"{kind!r} is not implemented by this server; send text")
+        if kind != "text":
+            raise self.wrong("type", f"must be 'text', not {kind!r}")
+        self.check(("type", "text", "cache_control"), neutral={"citations": ([],)})
+        return self.required("text", self.text("text"))
+
+    def _of_type(self, name: str, kind: type[T]) -> T | None:
+        value = self._fields.get(name)
+        # JSON's true is no integer, although Python's is.
+        if value is None or (isinstance(value, kind) and type(value) is kind):
+            return value
+        raise self.wrong(name, f"must be {_NAMES[kind]}, not {_kind(value)}")
+
+
+def _is_one_of(value: object, allowed: tuple[object, ...]) -> bool:
+    return any(type(value) is type(one) and value == one for one in allowed)
+
+
+def _kind(value: object) -> str:
+    """What JSON calls a value."""
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        return "an array"
+    return _NAMES.get(type(value), "an object")

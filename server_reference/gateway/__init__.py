@@ -1,0 +1,5 @@
+"""In front of the engines: keys, limits, validation, metering, log and routing."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

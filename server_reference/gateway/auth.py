@@ -1,0 +1,69 @@
+"""Who is calling: an API key names a tenant."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping, Sequence
+
+from ..api.errors import ApiError
+
+__all__ = ["NOBODY", "ApiKeys"]
+
+NOBODY = "default"
+"""The tenant of all calls while no key is configured."""
+
+
+class ApiKeys:
+    """The keys that are let in.
+
+    Args:
+        keys: Keys, each with the tenant that it names; a list names them `tenant-1` and so
+            on. Without any, every call is let in.
+
+    Raises:
+        ValueError: A key is empty, or stands there twice.
+    """
+
+    def __init__(self, keys: Mapping[str, str] | Sequence[str] | None) -> None:
+        if isinstance(keys, str):
+            raise ValueError("api_keys must be a list of keys or a mapping, not one string")
+        if not isinstance(keys, Mapping):
+            named = list(keys or ())
+            if len(set(named)) < len(named):
+                raise ValueError("a key stands twice in api_keys; each names one tenant")
+            keys = {key: f"tenant-{at}" for at, key in enumerate(named, 1)}
+        if not all(keys):
+            raise ValueError("a key in api_keys is empty; leave it out to let everyone in")
+        self._tenants = [(key.encode(), tenant) for key, tenant in keys.items()]
+
+    def tenant(self, headers: Mapping[str, str]) -> str:
+        """The caller's tenant.
+
+        A key comes as `x-api-key` or as a bearer token. Some clients send both, with
+        something else in one of them; either is enough.
+
+        Raises:
+            ApiError: No key that is known came.
+        """
+        if not self._tenants:
+            return NOBODY
+        offered = [headers.get("x-api-key"), _bearer(headers.get("authorization"))]
+        found = [tenant for key in offered if key for tenant in self._matching(key)]
+        if found:
+            return found[0]
+        if any(offered):
+            raise ApiError("unauthenticated", "the API key is not known here; check it")
+        raise ApiError(
+            "unauthenticated",
+            "no API key came; send it as x-api-key or as Authorization: Bearer",
+        )
+
+    def _matching(self, offered: str) -> list[str]:
+        # Every key is compared in full, so that the time taken says nothing about any.
+        given = offered.encode("utf-8", "surrogateescape")
+        return [tenant for key, tenant in self._tenants if hmac.compare_digest(given, key)]
+
+
+def _bearer(header: str | None) -> str | None:
+    scheme, _, token = (header or "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None

@@ -1,0 +1,120 @@
+"""How much is let in: bytes of a body, and requests that wait for an engine."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from starlette.types import Receive
+
+from ..api.errors import ApiError
+from ..core import EngineStats
+
+__all__ = ["MAX_BODY_BYTES", "Admission", "DisconnectedError", "read_body"]
+
+MAX_BODY_BYTES = 32 * 2**20
+
+# A refused body is read on, so that its sender gets to see the refusal, but not for ever.
+_DRAINED_BODIES = 8
+_DRAIN_SECONDS = 30.0
+
+
+class DisconnectedError(Exception):
+    """The client went away before its body was complete."""
+
+
+async def read_body(receive: Receive, headers: Mapping[str, str], *, limit: int) -> bytes:
+    """The whole body, at most `limit` bytes of it.
+
+    Raises:
+        ApiError: It has more, or says so.
+        DisconnectedError: It never became complete.
+    """
+    declared = headers.get("content-length", "")
+    too_large = declared.isdigit() and int(declared) > limit
+    if too_large:
+        body = bytearray()
+    else:
+        body, too_large = await _read(receive, limit)
+    if too_large:
+        await drain(receive, limit)
+        raise ApiError(
+            "too_large",
+            f"the body has more than {limit:,} bytes; shorten it or raise max_body_bytes",
+        )
+    return bytes(body)
+
+
+async def _read(receive: Receive, limit: int) -> tuple[bytearray, bool]:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise DisconnectedError
+        body += message.get("body", b"")
+        if len(body) > limit:
+            return bytearray(), True
+        if not message.get("more_body", False):
+            return body, False
+
+
+async def drain(receive: Receive, limit: int) -> None:
+    """Read a body that nobody wants, within bounds."""
+    left = limit * _DRAINED_BODIES
+    try:
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
+    except TimeoutError:
+        return
+
+
+class Admission:
+    """Refuses requests when too many wait already.
+
+    Args:
+        max_running: Sequences that run at once.
+        max_queued: Sequences that may wait beyond those.
+    """
+
+    def __init__(self, *, max_running: int, max_queued: int) -> None:
+        self._max_running = max_running
+        self._max_queued = max_queued
+        self._in_flight = 0
+        self._last_wait = 0.0
+
+    @contextmanager
+    def admitted(self, stats: EngineStats | None) -> Iterator[None]:
+        """Hold a place while the block runs.
+
+        Args:
+            stats: The engine's books: when its KV blocks are short, fewer run than may,
+                and the rest wait.
+
+        Raises:
+            ApiError: `max_queued` sequences wait.
+        """
+        queued = 0 if stats is None else stats.num_queued
+        if queued >= self._max_queued or self._in_flight >= self._max_running + self._max_queued:
+            raise ApiError(
+                "rate_limited",
+                f"{self._max_queued} requests wait already; send this one again later",
+                retry_after=self._retry_after(),
+            )
+        self._in_flight += 1
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+
+    def waited(self, seconds: float) -> None:
+        """Learn how long a request waited for its turn."""
+        self._last_wait = seconds
+
+    def _retry_after(self) -> int:
+        return min(max(math.ceil(self._last_wait), 1), 60)
