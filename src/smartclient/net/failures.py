@@ -1,0 +1,146 @@
+"""Every failure of an exchange, worded once: what happened, where, after how long, what to do."""
+
+from __future__ import annotations
+
+from .._call import Origin
+from .._errors import ExchangeError, ExchangeKind, Sent
+
+__all__ = [
+    "BadReplyError",
+    "broken",
+    "client_closed",
+    "closed_by_us",
+    "pool_timeout",
+    "read_timeout",
+    "unopened",
+    "unopened_in_time",
+    "unread",
+    "unresolved",
+    "unsent",
+    "write_timeout",
+]
+
+
+class BadReplyError(Exception):
+    """What came is no reply, or not all of one; raised by the parser, which knows no origin."""
+
+    def __init__(self, kind: ExchangeKind, message: str) -> None:
+        self.kind: ExchangeKind = kind
+        super().__init__(message)
+
+
+def client_closed() -> RuntimeError:
+    return RuntimeError("this client is closed; make a new one, or close it later")
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__
+
+
+def unresolved(origin: Origin, error: OSError) -> ExchangeError:
+    return ExchangeError(
+        f"the host name of {origin} has no address ({_reason(error)}); "
+        "check base_url and the network",
+        kind="resolve",
+        origin=str(origin),
+    )
+
+
+def unopened(origin: Origin, error: OSError, *, tried: int) -> ExchangeError:
+    addresses = "its address" if tried == 1 else f"any of its {tried} addresses"
+    return ExchangeError(
+        f"no connection to {origin}: {_reason(error)} at {addresses}; "
+        "check that the server runs and that the network lets this through",
+        kind="connect",
+        origin=str(origin),
+    )
+
+
+def unopened_in_time(origin: Origin, *, stage: str, timeout: float, waited: float) -> ExchangeError:
+    return ExchangeError(
+        f"no connection to {origin} after {waited:.1f} s, in stage {stage} "
+        f"(timeout.connect is {timeout:g} s for look-up, TCP and TLS together); raise it, "
+        "or check the network",
+        kind="connect_timeout",
+        origin=str(origin),
+    )
+
+
+def pool_timeout(
+    origin: Origin, *, timeout: float, waited: float, limit: int, active: int, queued: int
+) -> ExchangeError:
+    return ExchangeError(
+        f"no connection to {origin} became free in {waited:.1f} s (timeout.pool is {timeout:g} s): "
+        f"{active} of at most {limit} are active, {queued} other calls are queued; "
+        "raise max_connections, or close replies that nobody reads",
+        kind="pool_timeout",
+        origin=str(origin),
+    )
+
+
+def write_timeout(origin: Origin, *, timeout: float, sent: Sent, reused: bool) -> ExchangeError:
+    return ExchangeError(
+        f"{origin} took nothing of the request for {timeout:.1f} s, in stage send "
+        f"(timeout.write is {timeout:g} s); raise it, or send less",
+        kind="write_timeout",
+        sent=sent,
+        origin=str(origin),
+        reused=reused,
+    )
+
+
+def unsent(origin: Origin, error: OSError | None, *, sent: Sent, reused: bool) -> ExchangeError:
+    why = "the connection was closed" if error is None else _reason(error)
+    return ExchangeError(
+        f"the request to {origin} could not be written: {why} with {sent} of it sent; "
+        "the server may refuse bodies of this size",
+        kind="write",
+        sent=sent,
+        origin=str(origin),
+        reused=reused,
+    )
+
+
+def read_timeout(origin: Origin, *, timeout: float, awaited: str, reused: bool) -> ExchangeError:
+    return ExchangeError(
+        f"{origin} was silent for {timeout:.1f} s while {awaited} was awaited "
+        f"(timeout.read is {timeout:g} s); raise it if the model needs longer",
+        kind="read_timeout",
+        sent="all",
+        origin=str(origin),
+        reused=reused,
+    )
+
+
+def unread(origin: Origin, error: OSError, *, begun: bool, reused: bool) -> ExchangeError:
+    """The connection broke: before the first byte of the reply, or after (`begun`)."""
+    when = "in the middle of its reply" if begun else "after the request, before any reply"
+    return ExchangeError(
+        f"the connection to {origin} broke {when} ({_reason(error)}); "
+        "the server may have processed the request",
+        kind="read" if begun else "closed",
+        sent="all",
+        origin=str(origin),
+        reused=reused,
+    )
+
+
+def broken(origin: Origin, error: BadReplyError, *, reused: bool) -> ExchangeError:
+    return ExchangeError(
+        f"{origin} {error}",
+        kind=error.kind,
+        sent="all",
+        origin=str(origin),
+        reused=reused,
+    )
+
+
+def closed_by_us(origin: Origin, *, sent: Sent, reused: bool) -> ExchangeError:
+    return ExchangeError(
+        f"the connection to {origin} was cut on this side while it was in use; "
+        "keep the client open until its replies are read",
+        kind="closed",
+        sent=sent,
+        origin=str(origin),
+        reused=reused,
+    )

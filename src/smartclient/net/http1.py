@@ -1,0 +1,370 @@
+"""HTTP/1.1 without I/O: a request becomes bytes, and bytes become a reply.
+
+llhttp (httptools) parses heads and chunked bodies. What it leaves open is decided here: how
+long a head may be, how a body is delimited, whether the connection can carry another call.
+
+Source: RFC 9112, sections 3 (request line), 6 (message body), 7 (chunked), 9.3 (persistence).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from .._call import Call, Headers, Origin
+from .failures import BadReplyError
+
+__all__ = ["HEAD_LIMIT", "JOIN_LIMIT", "LAST_CHUNK", "ReplyParser", "chunk", "head_of", "joined"]
+
+HEAD_LIMIT = 64 * 1024
+"""Most bytes of header fields in one reply, interim replies and trailers included."""
+
+JOIN_LIMIT = 64 * 1024
+"""Bodies up to this size travel with their head in one write."""
+
+LAST_CHUNK = b"0\r\n\r\n"
+
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_DELIMITERS = frozenset({"content-length", "transfer-encoding"})
+_BODILESS = frozenset({"GET", "HEAD", "DELETE", "OPTIONS", "TRACE"})
+
+
+@lru_cache(maxsize=512)
+def _kind_of_name(name: str) -> Literal["plain", "host", "delimiter", "invalid"]:
+    if not _TOKEN.fullmatch(name):
+        return "invalid"
+    name = name.lower()
+    if name in _DELIMITERS:
+        return "delimiter"
+    return "host" if name == "host" else "plain"
+
+
+def _refuse_header(call: Call) -> ValueError:
+    """Say which field cannot be sent, by its name or its place: the value may be a key."""
+    for place, (name, value) in enumerate(call.headers, 1):
+        kind = _kind_of_name(name)
+        if kind == "invalid":
+            return ValueError(
+                f"the name of header field {place} is not allowed in HTTP; "
+                "use letters, digits and hyphens"
+            )
+        if kind == "delimiter":
+            return ValueError(f"leave out {name}: the connection adds it")
+        if not _VALUE.fullmatch(value):
+            return ValueError(
+                f"the value of header {name!r} has a line break, a control character or one "
+                f"outside Latin-1 ({len(value)} characters in all, not shown); "
+                "look for a stray newline at its end"
+            )
+    raise AssertionError("unreachable")
+
+
+def _host_of(origin: Origin) -> str:
+    host = f"[{origin.host}]" if ":" in origin.host else origin.host
+    default = 443 if origin.scheme == "https" else 80
+    return host if origin.port == default else f"{host}:{origin.port}"
+
+
+def head_of(call: Call) -> bytes:
+    """The request line and header fields of `call`, `host` first, up to the empty line.
+
+    Raises:
+        ValueError: A method, target, header name or value that HTTP cannot carry, or a
+            header that the connection adds by itself. The value is never shown.
+        TypeError: A body that is neither bytes nor an iterable of bytes.
+    """
+    method, target, body = call.method, call.target, call.body
+    if not _TOKEN.fullmatch(method):
+        raise ValueError("the method is no HTTP token; use one such as GET or POST")
+    if not (target.isascii() and target.isprintable()) or " " in target or not target:
+        raise ValueError("the path and query hold spaces or characters outside ASCII; quote them")
+    lines, values, host, is_valid = [], [], None, True
+    for name, value in call.headers.fields:
+        kind = _kind_of_name(name)
+        values.append(value)
+        if kind == "plain":
+            lines.append(f"{name}: {value}\r\n")
+        elif kind == "host":
+            host = value
+        else:
+            is_valid = False
+    together = "".join(values)
+    # Two passes in C tell for nearly every call that all values are fine.
+    is_plain = together.isascii() and together.isprintable()
+    if not is_valid or not (is_plain or _VALUE.fullmatch(together)):
+        raise _refuse_header(call)
+    fields = "".join(lines)
+    head = f"{method} {target} HTTP/1.1\r\nhost: {host or _host_of(call.origin)}\r\n{fields}"
+    return f"{head}{_delimiter(method, body)}\r\n".encode("latin-1")
+
+
+def _delimiter(method: str, body: object) -> str:
+    if isinstance(body, (bytes, bytearray)):
+        if not body and method in _BODILESS:
+            return ""
+        return f"content-length: {len(body)}\r\n"
+    if isinstance(body, (str, memoryview)) or not (
+        hasattr(body, "__iter__") or hasattr(body, "__aiter__")
+    ):
+        raise TypeError(f"a body is bytes or an iterable of bytes, not {type(body).__name__}")
+    return "transfer-encoding: chunked\r\n"
+
+
+def joined(head: bytes, body: bytes | bytearray) -> tuple[bytes, memoryview | None]:
+    """What to write first, and what is left of a body too large to be copied."""
+    if len(body) <= JOIN_LIMIT:
+        return head + body, None
+    view = memoryview(body)
+    return head + bytes(view[:JOIN_LIMIT]), view[JOIN_LIMIT:]
+
+
+def chunk(data: bytes) -> bytes:
+    """One chunk of a body without known length; empty data is none, because it would end it."""
+    return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+
+
+class ReplyParser:
+    """Reads one reply, interim ones skipped; a new parser for every exchange.
+
+    Attributes:
+        status: `None` until the head is complete.
+        is_begun: Some byte has come.
+        is_complete: The reply has ended.
+        keep_alive: The connection can carry another call once the reply is complete.
+        idle_timeout: Seconds the server will keep the idle connection, where it says so.
+        unread: Body bytes that wait to be taken.
+        received: Body bytes that have come.
+    """
+
+    __slots__ = (
+        "_body",
+        "_buffer",
+        "_fields",
+        "_framing",
+        "_is_head_request",
+        "_parser",
+        "_remaining",
+        "headers",
+        "idle_timeout",
+        "is_begun",
+        "is_complete",
+        "keep_alive",
+        "protocol",
+        "reason",
+        "received",
+        "status",
+        "trailers",
+        "unread",
+    )
+
+    def __init__(self, method: str) -> None:
+        self._is_head_request = method == "HEAD"
+        self._buffer = b""
+        self._fields: list[tuple[str, str]] = []
+        self._framing = 0  # bytes of heads, then bytes since the last one of a body
+        self._parser: HttpResponseParser | None = None  # of a chunked body
+        self._remaining: int | None = None  # of a body with a length
+        self._body: list[bytes] = []
+        self.status: int | None = None
+        self.reason = ""
+        self.protocol = "HTTP/1.1"
+        self.headers = Headers()
+        self.trailers: list[tuple[str, str]] = []
+        self.is_begun = self.is_complete = False
+        self.keep_alive = True
+        self.idle_timeout: float | None = None
+        self.unread = self.received = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take what came from the connection.
+
+        Raises:
+            BadReplyError: It is not HTTP, or crosses a limit.
+        """
+        if self.status is None:
+            rest = self._feed_head(data)
+            if not rest:
+                return
+            data = rest
+        if self.is_complete:
+            self.keep_alive = False  # bytes after the end: what they belong to is unknown
+        elif self._parser is not None:
+            self._feed_chunked(data)
+        elif self._remaining is None:
+            self.on_body(data)
+        else:
+            self._feed_counted(data, self._remaining)
+
+    def feed_eof(self) -> None:
+        """Take note that the server closed.
+
+        Raises:
+            BadReplyError: The reply had not ended.
+        """
+        self.keep_alive = False
+        if self.is_complete:
+            return
+        if self.status is None:
+            what = "in the middle of the reply's head" if self.is_begun else "before any reply"
+            raise BadReplyError("closed", f"closed the connection {what}")
+        if self._parser is None and self._remaining is None:
+            self.is_complete = True
+            return
+        expected = "" if self._remaining is None else f" of {self.received + self._remaining:,}"
+        raise BadReplyError(
+            "closed",
+            f"closed the connection after {self.received:,}{expected} bytes of the body, "
+            "before its end",
+        )
+
+    def take(self) -> bytes:
+        """Body bytes that came and were not taken yet; `b""` when there are none."""
+        body = self._body
+        if not body:
+            return b""
+        data = body[0] if len(body) == 1 else b"".join(body)
+        body.clear()
+        self.unread = 0
+        return data
+
+    @property
+    def expiry(self) -> float | None:
+        """Seconds for which the idle connection may be trusted, by the server's own word."""
+        # One second less than it says: its clock started before ours.
+        return None if self.idle_timeout is None else max(0.0, self.idle_timeout - 1.0)
+
+    def drop(self) -> int:
+        """Forget what was not taken; how many bytes it was."""
+        dropped, self.unread = self.unread, 0
+        self._body.clear()
+        return dropped
+
+    def _feed_head(self, data: bytes) -> bytes:
+        """Collect heads until the final one is parsed; what follows it."""
+        self.is_begun = True
+        while True:
+            searched = max(0, len(self._buffer) - 3)
+            data = self._buffer + data if self._buffer else data
+            if not data.startswith(b"HTTP/1."[: len(data)]):
+                raise BadReplyError("protocol", "answered with bytes that are not HTTP/1.1")
+            end = data.find(b"\r\n\r\n", searched)
+            length = len(data) if end < 0 else end + 4
+            if self._framing + length > HEAD_LIMIT:
+                raise BadReplyError(
+                    "limit", f"sent more than {HEAD_LIMIT // 1024} KiB of header fields"
+                )
+            if end < 0:
+                if data.find(b"\n\n", searched) >= 0:
+                    raise BadReplyError("protocol", "ended header lines without a carriage return")
+                self._buffer = data
+                return b""
+            self._buffer, self._framing = b"", self._framing + length
+            self._parse_head(data[:length])
+            data = data[length:]
+            if self.status is not None or not data:
+                return data
+
+    def _parse_head(self, head: bytes) -> None:
+        self._fields.clear()
+        parser = HttpResponseParser(self)
+        try:
+            parser.feed_data(head)
+        except HttpParserUpgrade:
+            pass  # told by the status below
+        except HttpParserError as error:
+            raise BadReplyError("protocol", f"answered with a malformed head: {error}") from error
+        status = parser.get_status_code()
+        if status == 101:
+            raise BadReplyError("unsupported", "switched protocols, which no call asks for")
+        if status < 200:
+            return
+        self.protocol = head[:8].decode("latin-1")
+        self.reason = head[13 : head.index(b"\r\n")].decode("latin-1")
+        self.headers = Headers(self._fields)
+        self._fields = self.trailers
+        self._framing = 0
+        self.status = status
+        self._delimit(status, parser)
+
+    def _delimit(self, status: int, parser: HttpResponseParser) -> None:
+        """Decide where the body ends and what becomes of the connection."""
+        length = coding = None
+        self.keep_alive = self.protocol != "HTTP/1.0"
+        for name, value in self.headers.fields:
+            match name.lower():
+                case "content-length":
+                    length = int(value)
+                case "transfer-encoding":
+                    coding = value.lower()
+                case "connection":
+                    options = [option.strip() for option in value.lower().split(",")]
+                    self.keep_alive = "close" not in options and (
+                        self.keep_alive or "keep-alive" in options
+                    )
+                case "keep-alive":
+                    found = re.search(r"timeout\s*=\s*(\d{1,9})", value, re.IGNORECASE)
+                    self.idle_timeout = float(found[1]) if found else None
+        if self._is_head_request or status in (204, 304) or (length == 0 and coding is None):
+            self.is_complete = True
+        elif coding is not None:
+            if coding.rpartition(",")[2].strip() == "chunked":
+                self._parser = parser
+            else:
+                self.keep_alive = False
+        elif length is not None:
+            self._remaining = length
+        else:
+            self.keep_alive = False
+
+    def _feed_counted(self, data: bytes, remaining: int) -> None:
+        extra = len(data) - remaining
+        if extra > 0:
+            data = data[:remaining]
+            self.keep_alive = False
+        self._remaining = remaining - len(data)
+        self.on_body(data)
+        if extra >= 0:
+            self.is_complete = True
+
+    def _feed_chunked(self, data: bytes) -> None:
+        assert self._parser is not None
+        received = self.received
+        failure: HttpParserError | None = None
+        try:
+            self._parser.feed_data(data)
+        except HttpParserError as error:
+            failure = error
+        if self.is_complete:
+            self._parser = None
+            self.keep_alive = self.keep_alive and failure is None
+        elif failure is not None:
+            raise BadReplyError("protocol", f"sent a malformed chunk: {failure}") from failure
+        else:
+            self._framing = 0 if self.received > received else self._framing + len(data)
+            if self._framing > HEAD_LIMIT:
+                raise BadReplyError(
+                    "limit", f"sent more than {HEAD_LIMIT // 1024} KiB between chunks"
+                )
+
+    # What httptools calls, by these names.
+
+    def on_message_begin(self) -> None:
+        if self.is_complete:
+            raise BadReplyError("protocol", "sent bytes after the end of its reply")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields.append((name.decode("latin-1"), value.decode("latin-1")))
+
+    def on_body(self, data: bytes) -> None:
+        self._body.append(data)
+        self.unread += len(data)
+        self.received += len(data)
+
+    def on_message_complete(self) -> None:
+        # Interim replies and those without a body complete with their head: see `_delimit`.
+        if self._parser is not None:
+            self.is_complete = True

@@ -1,0 +1,164 @@
+"""The pools of blocking code behind one lock, which is never held while anything waits."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Hashable
+
+from . import failures
+from .pool import Counts, Pool, Pools, Waiter
+from .sockets import SocketConnection
+
+__all__ = ["Lobby", "Ticket"]
+
+
+class Ticket(Waiter[SocketConnection]):
+    """A thread's place in the queue; `gate` opens when something was granted."""
+
+    __slots__ = ("gate",)
+
+    def __init__(self, owner: object) -> None:
+        self.gate = threading.Lock()
+        self.gate.acquire()
+        super().__init__(self.gate.release, owner)
+
+
+class Lobby:
+    """Where the threads of a process get connections and leave them."""
+
+    __slots__ = ("_abandoned", "_lock", "_pools")
+
+    def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._pools: Pools[SocketConnection] = Pools()
+        # A finalizer may run anywhere, also in a thread that holds the lock: it leaves the
+        # connection here, and whoever releases the lock next forgets it properly.
+        self._abandoned: deque[SocketConnection] = deque()
+
+    def forget(self) -> None:
+        """Begin anew in a forked child; the parent's connections go on working."""
+        pools = self._pools.by_key.values()
+        inherited = [c for pool in pools for c in (*pool.idle, *pool.active)]
+        self._reset()
+        for connection in inherited:
+            connection.forget()
+
+    def counts(self) -> Counts:
+        with self._lock:
+            found = self._pools.counts
+        self._reclaim()
+        return found
+
+    def close_idle(self) -> None:
+        with self._lock:
+            idle = self._pools.expire(float("inf"))
+        for connection in idle:
+            connection.cut()
+        self._reclaim()
+
+    def enter(
+        self, key: Hashable, limit: int, now: float, owner: object
+    ) -> tuple[Pool[SocketConnection], SocketConnection | None, Ticket | None]:
+        """An idle connection, or a waiter to `wait` with, or neither: a place to open one."""
+        waiter = None
+        with self._lock:
+            old = self._pools.sweep(now)
+            pool = self._pools.get(key, limit)
+            connection = pool.take(now)
+            if connection is not None:
+                connection.owner = owner
+            elif not pool.reserve():
+                waiter = Ticket(owner)
+                pool.wait(waiter)
+            if pool.expired:
+                old += pool.expired
+                pool.expired.clear()
+        for expired in old:
+            expired.cut()
+        self._reclaim()
+        return pool, connection, waiter
+
+    def wait(self, pool: Pool[SocketConnection], ticket: Ticket, timeout: float | None) -> bool:
+        """Wait until something is granted; false when it was not, and the place is left."""
+        try:
+            ticket.gate.acquire(timeout=-1 if timeout is None else timeout)
+        except BaseException:
+            with self._lock:
+                pool.leave(ticket)
+            raise
+        with self._lock:
+            # Looked at under the lock: it may have been granted just as the time ran out.
+            if not ticket.is_granted:
+                pool.leave(ticket)
+        self._reclaim()
+        return ticket.is_granted
+
+    def swap(self, connection: SocketConnection, now: float) -> SocketConnection | None:
+        """Another idle connection for a dead one, or `None`: a place to open one."""
+        with self._lock:
+            if connection not in connection.pool.active:
+                raise failures.client_closed()  # evicted just now
+            other = connection.pool.swap(connection, now)
+        self._reclaim()
+        return other
+
+    def fill(self, connection: SocketConnection) -> None:
+        """Count a connection that was opened in a held place."""
+        with self._lock:
+            connection.pool.fill(connection)
+        self._reclaim()
+
+    def vacate(self, pool: Pool[SocketConnection]) -> None:
+        """Give up a held place."""
+        with self._lock:
+            pool.vacate()
+        self._reclaim()
+
+    def release(
+        self, connection: SocketConnection, expires: float | None, *, last: bool = True
+    ) -> None:
+        """Hand a connection to who waits, or keep it idle."""
+        with self._lock:
+            connection.owner = None
+            if connection.is_cut:
+                connection.pool.discard(connection)
+            else:
+                connection.pool.release(connection, expires, last=last)
+        self._reclaim()
+
+    def discard(self, connection: SocketConnection) -> None:
+        """Forget a connection that was cut."""
+        with self._lock:
+            connection.pool.discard(connection)
+        self._reclaim()
+
+    def abandon(self, connection: SocketConnection) -> None:
+        """Cut a connection from a finalizer."""
+        connection.cut()
+        self._abandoned.append(connection)
+        self._reclaim()
+
+    def evict(self, owner: object) -> list[SocketConnection]:
+        """Send `owner`'s calls away from the queues; its active connections, to be cut."""
+        active: list[SocketConnection] = []
+        with self._lock:
+            for pool in self._pools.by_key.values():
+                active += [c for c in pool.active if c.owner is owner]
+                for waiter in [w for w in pool.waiters if w.owner is owner]:
+                    pool.leave(waiter)
+                    waiter.wake()
+        self._reclaim()
+        return active
+
+    def _reclaim(self) -> None:
+        while self._abandoned and self._lock.acquire(blocking=False):
+            try:
+                while self._abandoned:
+                    connection = self._abandoned.popleft()
+                    connection.pool.discard(connection)
+            finally:
+                self._lock.release()

@@ -1,0 +1,227 @@
+"""One blocking connection: a socket that is never read without a timeout of ours.
+
+The socket itself does not block: a write usually fits into the kernel's buffer, so it costs
+one system call, and whoever has to wait polls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .._call import Origin, Span, Timeline
+from . import failures
+from .tcp import Address, numeric_addresses, prepare, wait_for
+
+if TYPE_CHECKING:
+    from .http1 import ReplyParser
+    from .pool import Pool
+    from .tls import Trust
+
+__all__ = ["SocketConnection", "connect"]
+
+RECEIVE = 64 * 1024
+
+
+class SocketConnection:
+    """A connection and what is known about it.
+
+    Only its user reads and writes. `cut` may come from any thread: while the user is inside
+    a system call the descriptor stays open, because its number could be given to another
+    socket; the call is woken instead and the user closes.
+
+    Attributes:
+        owner: Whose call it carries.
+        draining: The parser of a reply whose rest nobody wants, see `Response.close`.
+        drained_by: When the draining must be over.
+    """
+
+    __slots__ = (
+        "_is_busy",
+        "_poll",
+        "drained_by",
+        "draining",
+        "is_cut",
+        "num_exchanges",
+        "origin",
+        "owner",
+        "pool",
+        "sock",
+    )
+
+    def __init__(self, sock: socket.socket, origin: Origin, pool: Pool[SocketConnection]) -> None:
+        self.sock = sock
+        self.origin = origin
+        self.pool = pool
+        self.owner: object = None
+        self.num_exchanges = 0
+        self.is_cut = self._is_busy = False
+        self.draining: ReplyParser | None = None
+        self.drained_by = 0.0
+        self._poll: select.poll | None = None
+        if hasattr(select, "poll"):
+            self._poll = select.poll()
+            self._poll.register(sock, select.POLLIN)
+
+    def can_read(self, timeout: float | None) -> bool:
+        """Wait until there is something to read, or the end."""
+        if self._poll is None:
+            return wait_for(self.sock, write=False, timeout=timeout)
+        return bool(self._poll.poll(None if timeout is None else timeout * 1000.0))
+
+    def receive(self, timeout: float | None) -> bytes:
+        """What has come; `b""` at the end.
+
+        Raises:
+            TimeoutError: Nothing came for `timeout` seconds.
+            OSError: The connection broke.
+        """
+        self._is_busy = True
+        try:
+            if self.is_cut:
+                return b""
+            return self._receive(timeout)
+        finally:
+            self._is_busy = False
+            if self.is_cut:
+                self.sock.close()
+
+    def send(self, data: bytes | memoryview, timeout: float | None) -> int:
+        """Write as much as there is room for; raises like `receive`."""
+        self._is_busy = True
+        try:
+            if self.is_cut:
+                raise BrokenPipeError
+            return self._send(data, timeout)
+        finally:
+            self._is_busy = False
+            if self.is_cut:
+                self.sock.close()
+
+    def is_stale(self) -> bool:
+        """Whether the server has closed, or sent what nobody asked for, while idle."""
+        return self.is_cut or self.can_read(0.0)
+
+    def cut(self) -> None:
+        """Close at once, so that the server stops; never blocks, never raises."""
+        if self.is_cut:
+            return
+        self.is_cut = True
+        if self._is_busy:
+            with contextlib.suppress(OSError):
+                # Not an SSLSocket's own method: that would pull the TLS layer from its reader.
+                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+        else:
+            with contextlib.suppress(OSError):
+                self.sock.close()
+
+    def forget(self) -> None:
+        """Close this process's copy only; a parent goes on using the connection."""
+        self.is_cut = True
+        with contextlib.suppress(OSError):
+            self.sock.close()
+
+    def _receive(self, timeout: float | None) -> bytes:
+        while True:
+            if not self.can_read(timeout):
+                raise TimeoutError
+            try:
+                return self.sock.recv(RECEIVE)
+            except BlockingIOError:
+                continue  # another look: the readiness was spurious
+
+    def _send(self, data: bytes | memoryview, timeout: float | None) -> int:
+        while True:
+            try:
+                return self.sock.send(data)
+            except BlockingIOError:
+                if not wait_for(self.sock, write=True, timeout=timeout):
+                    raise TimeoutError from None
+
+
+def connect(
+    origin: Origin,
+    pool: Pool[SocketConnection],
+    *,
+    trust: Trust | None,
+    keepalive: float | None,
+    timeout: float | None,
+    timeline: Timeline,
+    monotonic: Callable[[], float],
+) -> SocketConnection:
+    """Open a connection: look-up, TCP and TLS within one timeout.
+
+    Args:
+        trust: Whose certificates are accepted; `None` for a plain origin.
+
+    Raises:
+        ExchangeError: Of kind resolve, connect, connect_timeout or tls.
+    """
+    started = monotonic()
+
+    def left(stage: str, share: int = 1) -> float | None:
+        if timeout is None:
+            return None
+        waited = monotonic() - started
+        if waited >= timeout:
+            raise failures.unopened_in_time(origin, stage=stage, timeout=timeout, waited=waited)
+        return (timeout - waited) / share
+
+    addresses = numeric_addresses(origin.host, origin.port)
+    if addresses is None:
+        addresses = _look_up(origin)
+        timeline.dns = Span(started, monotonic())
+    begun = monotonic()
+    sock = _connect_tcp(origin, addresses, left)
+    try:
+        prepare(sock, keepalive)
+        timeline.tcp = Span(begun, monotonic())
+        if trust is None:
+            sock.setblocking(False)
+            return SocketConnection(sock, origin, pool)
+        from .tls import TlsConnection
+
+        begun = monotonic()
+        tls = TlsConnection.wrap(sock, origin, pool, trust)
+        sock = tls.sock
+        tls.handshake(lambda: left("tls"), trust)
+        timeline.tls = Span(begun, monotonic())
+        return tls
+    except BaseException:
+        sock.close()
+        raise
+
+
+def _look_up(origin: Origin) -> list[Address]:
+    try:
+        found = socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise failures.unresolved(origin, error) from error
+    return [(family, address) for family, _, _, _, address in found]  # type: ignore[misc]
+
+
+def _connect_tcp(
+    origin: Origin, addresses: list[Address], left: Callable[[str, int], float | None]
+) -> socket.socket:
+    last: OSError | None = None
+    for tried, (family, address) in enumerate(addresses):
+        # An equal share of what is left: a dead first address must not use it all up.
+        share = left("tcp", len(addresses) - tried)
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(share)
+            sock.connect(address)
+        except OSError as error:
+            sock.close()
+            last = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    left("tcp", 1)
+    assert last is not None
+    raise failures.unopened(origin, last, tried=len(addresses)) from last
