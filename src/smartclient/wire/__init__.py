@@ -1,0 +1,38 @@
+"""Wire formats: one adapter per provider's API, and the values they are translated to."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ._base import Accumulator, Adapter, Delta, Failure, FailureKind, Part, Usage
+from .failures import failure_by_status
+
+__all__ = [
+    "Accumulator",
+    "Adapter",
+    "Delta",
+    "Failure",
+    "FailureKind",
+    "Part",
+    "Usage",
+    "adapters",
+    "failure_by_status",
+    "recognise",
+]
+
+
+@cache
+def adapters() -> tuple[Adapter, ...]:
+    """Every format that this package understands."""
+    # Imported when the first call is made: their types take time to build.
+    from .anthropic_messages import AnthropicMessages
+    from .openai_chat import OpenAIChat
+
+    return AnthropicMessages(), OpenAIChat()
+
+
+def recognise(method: str, path: str) -> Adapter | None:
+    """The format that a request to `path` (without query) speaks, if it is a known one."""
+    if method != "POST":
+        return None
+    return next((one for one in adapters() if one.recognises(method, path)), None)

@@ -1,0 +1,152 @@
+"""The Chat Completions format: POST .../chat/completions, JSON or server-sent events.
+
+Source: OpenAI API reference, "Chat Completions"; read as its many imitators speak it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from . import openai_types as types
+from ._base import Delta, Failure, Part, Usage
+from .failures import malformed, read_failure, stream_failure
+from .openai_accumulator import CompletionAccumulator
+from .sse import Event
+from .value import build, decode, struct
+
+__all__ = ["OpenAIChat"]
+
+_NOTHING = Delta()
+_TOKENS = Delta(has_tokens=True)
+_SILENT = Part(None, _NOTHING)
+_DONE = Part(None, Delta(is_terminal=True))
+_WRITE_TTL = "30m"  # the shortest that this API sells; Chat tells no other
+
+
+class OpenAIChat:
+    """Reads and accumulates OpenAI's Chat Completions."""
+
+    name = "openai.chat"
+    provider = "openai"
+    request_id_header = "x-request-id"
+
+    def recognises(self, method: str, path: str) -> bool:
+        return method == "POST" and path.endswith("/chat/completions")
+
+    def part(self, event: Event) -> Part:
+        try:
+            value = self._decoder.decode(event.data)
+        except (msgspec.DecodeError, RecursionError) as error:
+            return self._odd_part(event, error)
+        return self._read(event, value)
+
+    def whole(self, body: bytes) -> Delta:
+        try:
+            completion = self.value(body)
+        except (msgspec.DecodeError, RecursionError) as error:
+            return Delta(failure=malformed(f"the reply is no Chat Completions JSON: {error}"))
+        failure = _failure_of(completion.__dict__.get("error"), completion.choices)
+        if failure is not None:
+            return Delta(failure=failure)
+        return Delta(
+            has_tokens=bool(completion.choices),
+            usage=usage(completion.usage),
+            is_terminal=True,
+            finish=_finish(completion.choices),
+        )
+
+    def value(self, body: bytes) -> types.ChatCompletion:
+        return types.ChatCompletion.from_json(body)
+
+    def failure(self, status: int, body: bytes) -> Failure:
+        return read_failure(status, body)
+
+    def accumulator(self) -> CompletionAccumulator:
+        return CompletionAccumulator()
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[types.ChatCompletionChunk]:
+        return msgspec.json.Decoder(types.ChatCompletionChunk, dec_hook=build)
+
+    def _read(self, event: Event, value: types.ChatCompletionChunk) -> Part:
+        value._source = event.data
+        if value.error is not None or event.event == "error" or value.object == "error":
+            error = value.to_dict() if value.error is None else value.error
+            return Part(None, Delta(failure=stream_failure(error)))
+        has_tokens, finish = False, None
+        for choice in value.choices:
+            has_tokens = has_tokens or _has_tokens(choice.delta)
+            if choice.finish_reason is not None:
+                if choice.finish_reason == "error":
+                    return Part(None, Delta(failure=_failure_of(None, value.choices)))
+                finish = finish or choice.finish_reason
+        if finish is None and value.usage is None:
+            return Part(value, _TOKENS if has_tokens else _NOTHING)
+        delta = Delta(has_tokens=has_tokens, usage=usage(value.usage), finish=finish)
+        return Part(value, delta)
+
+    def _odd_part(self, event: Event, error: Exception) -> Part:
+        """Data that the decoder refused: the terminal mark, nothing, nulls, or worse."""
+        text = event.data.strip()
+        if text == "[DONE]":
+            return _DONE
+        if not text:
+            return _SILENT
+        if event.event == "error" and not text.startswith("{"):
+            return Part(None, Delta(failure=stream_failure(text)))
+        try:
+            return self._read(event, struct(types.ChatCompletionChunk, decode(text)))
+        except (msgspec.DecodeError, RecursionError):
+            what = f"a chunk of {len(text):,} characters cannot be read: {error}"
+            return Part(None, Delta(failure=malformed(what)))
+
+
+def usage(counts: types.CompletionUsage | None) -> Usage | None:
+    """The counts of a reply; one that is null is 0, cached ones nobody told are unknown."""
+    if not isinstance(counts, types.CompletionUsage):
+        return None
+    read, written = counts.prompt_cache_hit_tokens, None
+    details, output = counts.prompt_tokens_details, counts.completion_tokens_details
+    if details is not None:
+        read = details.cached_tokens or read or 0
+        written = details.cache_write_tokens or 0
+    # This API's prompt_tokens includes what was read from the cache and written to it. Where
+    # the parts exceed it, the server means something else, and nobody can tell what.
+    uncached = (counts.prompt_tokens or 0) - (read or 0) - (written or 0)
+    return Usage(
+        uncached=uncached if uncached >= 0 else None,
+        cache_read=read,
+        cache_write=None if written is None else {_WRITE_TTL: written} if written else {},
+        output=counts.completion_tokens or 0,
+        reasoning=output.reasoning_tokens if output else None,
+    )
+
+
+def _has_tokens(delta: types.ChunkDelta) -> bool:
+    return bool(
+        delta.content
+        or delta.reasoning_content
+        or delta.tool_calls
+        or delta.refusal
+        or delta.reasoning
+        or delta.function_call
+    )
+
+
+def _finish(choices: Any) -> str | None:
+    reasons = (choice.finish_reason for choice in choices if isinstance(choice, types.Choice))
+    return next((reason for reason in reasons if reason), None)
+
+
+def _failure_of(error: Any, choices: Any) -> Failure | None:
+    """The failure that a reply reports beside its choices, or inside one of them."""
+    if error is not None:
+        return stream_failure(error)
+    for choice in choices:
+        if getattr(choice, "finish_reason", None) == "error":
+            inner = getattr(choice, "error", None)
+            return stream_failure(inner or "the model's answer ended with finish_reason error")
+    return None

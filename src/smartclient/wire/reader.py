@@ -1,0 +1,62 @@
+"""The bytes of an event stream, read once for everyone who wants to know what they say."""
+
+from __future__ import annotations
+
+from ._base import Adapter, Part
+from .sse import SSEDecoder
+
+__all__ = ["EventReader"]
+
+
+class EventReader:
+    """Turns the bytes of one stream into parts; after the terminal one nothing is read.
+
+    Args:
+        adapter: What understands the stream's format.
+        max_event_bytes: Largest event; `None` takes the decoder's own bound.
+    """
+
+    def __init__(self, adapter: Adapter, *, max_event_bytes: int | None = None) -> None:
+        self._part = adapter.part
+        self._decoder = (
+            SSEDecoder() if max_event_bytes is None else SSEDecoder(max_event_bytes=max_event_bytes)
+        )
+        self._is_over = False
+
+    @property
+    def comments(self) -> list[str]:
+        """The comments not yet taken."""
+        return self._decoder.comments
+
+    def feed(self, data: bytes) -> list[Part]:
+        """Take the next bytes; the parts that they complete.
+
+        Data that is not of the format is a part whose `failure` says so.
+
+        Raises:
+            EventTooLargeError: An event crosses the bound.
+        """
+        if self._is_over:
+            return []
+        parts: list[Part] = []
+        for event in self._decoder.feed(data):
+            part = self._part(event)
+            parts.append(part)
+            if part.delta.is_terminal:
+                self._is_over = True
+                break
+        return parts
+
+    def take_comments(self) -> list[str]:
+        """The comments since the last time, in their order."""
+        taken = self._decoder.comments
+        if taken:
+            self._decoder.comments = []
+        return taken
+
+    def close(self) -> bool:
+        """End the stream; whether it stopped inside an event, which is dropped."""
+        is_cut = not self._is_over and self._decoder.has_unfinished
+        self._is_over = True
+        self._decoder.close()
+        return is_cut

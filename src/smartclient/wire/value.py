@@ -1,0 +1,245 @@
+"""JSON objects as a provider sent them: read by attribute, sent back byte for byte.
+
+A provider caches a conversation by its bytes, so what goes back must be what came. A
+`Value` therefore keeps its source, which `encode` writes instead of building it again.
+Reading is forgiving: a field may be missing, null, new, or of a type that nobody told.
+What only flows by, and is never sent back, is a `StreamValue`, which is faster.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+__all__ = [
+    "Number",
+    "StreamValue",
+    "Text",
+    "Value",
+    "build",
+    "canonical",
+    "decode",
+    "struct",
+    "verbatim",
+]
+
+if TYPE_CHECKING:
+    Text: TypeAlias = str | None
+    Number: TypeAlias = int | None
+else:
+    # At run time any type is taken: a number where a string belongs must not end a stream.
+    Text = Number = Any
+
+T = TypeVar("T")
+
+_SHOWN = 80  # characters of a string that a repr shows
+
+
+class Value:
+    """A JSON object of a reply. Its fields are attributes; they cannot be set.
+
+    A field that the provider left out, or sent as null, has the default of the class. Fields
+    that the class does not name are attributes too, where the provider sent them.
+    """
+
+    __slots__ = ("__dict__", "_raw")
+
+    _raw: bytes
+    _nested: ClassVar[Mapping[str, type[Value] | type[Struct]]] = {}
+    """Fields that hold objects, or lists of objects, of a class of their own."""
+
+    @classmethod
+    def from_json(cls, raw: bytes) -> Self:
+        """Read one JSON object.
+
+        Raises:
+            msgspec.DecodeError: It is not a JSON object.
+        """
+        try:
+            fields = cls._read(raw)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError as error:
+            fields = cls._read(canonical(_loads(raw, error)))
+        self = cls.__new__(cls)
+        object.__setattr__(self, "_raw", raw)
+        self.__dict__.update(fields)
+        return self
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """Make one from a mapping; its source is the canonical encoding of that."""
+        return cls.from_json(canonical(fields))
+
+    @classmethod
+    def _read(cls, raw: bytes) -> dict[str, Any]:
+        parts = _FIELDS.decode(raw)
+        return {
+            name: _object(cls._nested[name], bytes(part)) if name in cls._nested else value
+            for name, part in parts.items()
+            if (value := _DECODER.decode(part)) is not None
+        }
+
+    @property
+    def raw(self) -> bytes:
+        """The JSON that this was read from, unchanged."""
+        return self._raw
+
+    def to_dict(self) -> dict[str, Any]:
+        """All that the provider sent, in dicts and lists that are yours to change."""
+        fields: dict[str, Any] = decode(self._raw)
+        return fields
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(
+            f"{type(self).__name__}.{name} cannot be set: what is sent back are the bytes that "
+            "came; change the dict that to_dict() returns, and send that"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        raise TypeError(f"{type(self).__name__} is compared by content, so it has no hash")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_json, (self._raw,)
+
+    def __repr__(self) -> str:
+        return _shown(type(self).__name__, self.__dict__.items())
+
+
+class StreamValue(Struct):
+    """One event of a stream, or a part of one. A field that was not told is `None`.
+
+    Fields that the class does not name are in the event's `to_dict()`.
+    """
+
+    # Set by the adapter; the name is one that no provider uses.
+    _source: str = msgspec.field(default="", name="smartclient:source")
+
+    @property
+    def raw(self) -> bytes:
+        """The JSON that an event was read from; for a part of one, its known fields."""
+        return self._source.encode() if self._source else canonical(self._told())
+
+    def to_dict(self) -> dict[str, Any]:
+        """All that the provider sent, in dicts and lists that are yours to change."""
+        fields: dict[str, Any] = decode(self.raw)
+        return fields
+
+    def _told(self) -> dict[str, Any]:
+        fields = {name: getattr(self, name) for name in self.__struct_fields__}
+        del fields["_source"]
+        return {name: _plain(value) for name, value in fields.items() if value not in (None, [])}
+
+    def __repr__(self) -> str:
+        told = ((name, getattr(self, name)) for name in self._told())
+        return _shown(type(self).__name__, told)
+
+
+def decode(data: str | bytes) -> Any:
+    """Decode JSON, forgiving NaN and halves of surrogate pairs, which providers do send.
+
+    Raises:
+        msgspec.DecodeError: It is not JSON.
+    """
+    try:
+        return _DECODER.decode(data)
+    except msgspec.DecodeError as error:
+        return _loads(data, error)
+
+
+def canonical(fields: Any) -> bytes:
+    """Encode what came in pieces; halves of a surrogate pair find each other."""
+    try:
+        return _ENCODER.encode(fields)
+    except UnicodeEncodeError:
+        return _ENCODER.encode(_mended(fields))
+
+
+def struct(kind: type[T], data: Any) -> T:
+    """A struct of `kind` from decoded JSON; a null is a missing field.
+
+    Raises:
+        msgspec.ValidationError: An object or a list is not where it belongs.
+    """
+    return msgspec.convert(_without_nulls(data), kind, strict=False, dec_hook=build)
+
+
+def build(kind: type, fields: Any) -> Any:
+    """Make the `Value` that stands inside a struct; for msgspec's `dec_hook`."""
+    if issubclass(kind, Value) and isinstance(fields, Mapping):
+        return kind.of(fields)
+    raise NotImplementedError(f"{kind.__name__} cannot be made from {type(fields).__name__}")
+
+
+def verbatim(value: Any) -> Raw:
+    """What a `Value` is sent back as; for msgspec's `enc_hook`."""
+    if isinstance(value, Value):
+        return Raw(value.raw)
+    raise TypeError(
+        f"a request cannot hold a {type(value).__name__}; give it what JSON knows, or messages "
+        "and blocks of an earlier reply"
+    )
+
+
+def _loads(data: str | bytes, error: msgspec.DecodeError) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise error from None  # msgspec says better what is wrong, and where
+
+
+def _object(kind: type[Value] | type[Struct], source: bytes) -> Any:
+    if source[:1] == b"[":
+        return [_object(kind, bytes(item)) for item in _ITEMS.decode(source)]
+    if source[:1] != b"{":
+        return _DECODER.decode(source)
+    if issubclass(kind, Value):
+        return kind.from_json(source)
+    return struct(kind, _DECODER.decode(source))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, StreamValue):
+        return value._told()
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _mended(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case dict():
+            return {_mended(name): _mended(item) for name, item in value.items()}
+        case list():
+            return [_mended(item) for item in value]
+        case _:
+            return value
+
+
+def _shown(name: str, fields: Iterable[tuple[str, Any]]) -> str:
+    return f"{name}({', '.join(f'{key}={_short(value)}' for key, value in fields)})"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, str) and len(value) > _SHOWN:
+        return f"{value[:_SHOWN]!r}… ({len(value):,} characters)"
+    return repr(value)
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=verbatim)
+_DECODER = msgspec.json.Decoder()
+_FIELDS = msgspec.json.Decoder(dict[str, Raw])
+_ITEMS = msgspec.json.Decoder(list[Raw])
