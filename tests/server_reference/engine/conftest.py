@@ -13,6 +13,7 @@ from torch import Tensor
 from server_reference.config import EngineConfig
 from server_reference.core import GenerateRequest, SamplingParams, Sequence, SequenceUpdate
 from server_reference.engine.engine import Engine
+from server_reference.engine.model_runner import LogitsObserver
 from server_reference.models.load import LoadedModel, load
 
 EXACT = EngineConfig(model="tiny", dtype="fp32", deterministic=True, num_blocks=64)
@@ -77,11 +78,17 @@ def an_engine(words: Callable[..., LoadedModel]) -> Callable[..., tuple[Engine, 
         *,
         recorder: Recorder | None = None,
         clock: Callable[[], float] = time.monotonic,
+        on_logits: LogitsObserver | None = None,
         **config: object,
     ) -> tuple[Engine, Recorder]:
         recorder = recorder or Recorder()
-        observed = {"clock": clock, "on_logits": recorder.on_logits}
-        return Engine(model or words(), replace(EXACT, **config), **observed), recorder
+        engine = Engine(
+            model or words(),
+            replace(EXACT, **config),
+            clock=clock,
+            on_logits=on_logits or recorder.on_logits,
+        )
+        return engine, recorder
 
     return make
 
