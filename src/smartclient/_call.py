@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from .wire.encode import encode
+
 if TYPE_CHECKING:
     from ._flow import Tap
     from .wire import Adapter
@@ -171,12 +173,14 @@ class Trace(Struct):
         started: When the call began, in monotonic seconds.
         prepared: When the request was ready to be sent for the first time.
         backoffs: Waits between attempts.
+        report: The `CallReport`, once the body has ended.
     """
 
     started: float
     prepared: float | None = None
     attempts: list[Attempt] = msgspec.field(default_factory=list)
     backoffs: list[Span] = msgspec.field(default_factory=list)
+    report: Any = None
 
     def begin(self, origin: Origin, *, at: float) -> Attempt:
         """Open the record of the next attempt."""
@@ -226,8 +230,7 @@ class Call(Struct, frozen=True, kw_only=True):
 
     def with_payload(self, payload: Mapping[str, Any]) -> Call:
         """A copy that sends `payload` instead."""
-        body = msgspec.json.encode(payload)
-        return msgspec.structs.replace(self, payload=payload, body=body)
+        return msgspec.structs.replace(self, payload=payload, body=encode(payload))
 
 
 class Reply(Struct, eq=False):

@@ -40,7 +40,7 @@ class SystemClock:
         if under_trio():
             await sys.modules["trio"].sleep(seconds)
             return
-        import asyncio  # noqa: PLC0415
+        import asyncio
 
         await asyncio.sleep(seconds)
 

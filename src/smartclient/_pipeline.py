@@ -39,8 +39,8 @@ class Pipeline:
 
     def _policies(self) -> list[Policy]:
         # Imported here, so that `import smartclient` loads no policy.
-        from .policies.retry import Retry  # noqa: PLC0415
-        from .policies.telemetry import Telemetry  # noqa: PLC0415
+        from .policies.retry import Retry
+        from .policies.telemetry import Telemetry
 
         settings, clock = self.settings, self.clock
         return [

@@ -13,6 +13,7 @@ from typing import Any, Generic, Self, TypeVar
 from ._call import Reply
 from ._errors import ExchangeError, IncompleteStreamError, SmartClientError
 from ._request import failure_error
+from .report import CallReport
 from .transports.body import AsyncBody, Body
 from .transports.intake import Chunk
 
@@ -36,6 +37,12 @@ class _Events(Generic[ValueT]):
         """What to quote to the provider."""
         adapter = self._reply.call.adapter
         return self._reply.headers.get(adapter.request_id_header) if adapter else None
+
+    @property
+    def report(self) -> CallReport | None:
+        """What happened to this call; `None` until the stream has ended."""
+        report: CallReport | None = self._reply.call.trace.report
+        return report
 
     def _take(self, chunk: Chunk) -> None:
         for value, delta in ((part.value, part.delta) for part in chunk.parts):
@@ -225,6 +232,11 @@ class MessageStream:
         """What to quote to the provider."""
         return self._stream.request_id
 
+    @property
+    def report(self) -> CallReport | None:
+        """What happened to this call; `None` until the stream has ended."""
+        return self._stream.report
+
     def close(self) -> None:
         """End it early."""
         self._stream.close()
@@ -270,6 +282,11 @@ class AsyncMessageStream:
     def request_id(self) -> str | None:
         """What to quote to the provider."""
         return self._stream.request_id
+
+    @property
+    def report(self) -> CallReport | None:
+        """What happened to this call; `None` until the stream has ended."""
+        return self._stream.report
 
     async def close(self) -> None:
         """End it early."""

@@ -58,7 +58,8 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
         target.__dict__["_smartclient_max_retries"] = target.max_retries
         target.max_retries = chosen.max_retries
     _install(target, http_client, family, chosen, is_async=is_async)
-    target.__class__ = _upgraded(type(target), is_async=is_async)
+    sdk_class: Any = type(target)
+    target.__class__ = _upgraded(sdk_class, is_async=is_async)
     return client
 
 
@@ -110,7 +111,7 @@ def _install(
 
 
 def _sync_transport(family: Any, present: Any, pipeline: Pipeline) -> Transport:
-    from .net.blocking import Connections  # noqa: PLC0415 - sockets, not needed to import
+    from .net.blocking import Connections  # sockets, not needed to import
 
     options = _carried(family, present, family.HTTPTransport, pipeline.settings)
     connections = Connections(options, pipeline.clock) if options else None
@@ -118,7 +119,7 @@ def _sync_transport(family: Any, present: Any, pipeline: Pipeline) -> Transport:
 
 
 def _async_transport(family: Any, present: Any, pipeline: Pipeline) -> AsyncTransport:
-    from .net.aio import AsyncConnections  # noqa: PLC0415 - loads asyncio
+    from .net.aio import AsyncConnections  # loads asyncio
 
     options = _carried(family, present, family.AsyncHTTPTransport, pipeline.settings)
     connections = AsyncConnections(options, pipeline.clock) if options else None
@@ -132,7 +133,7 @@ def _carried(family: Any, present: Any, usual: Any, settings: Settings) -> NetOp
     (respx and pytest-httpx do), and when it does what our connections do not yet:
     proxies, HTTP/2, Unix sockets, a local address, retries of its own.
     """
-    pool = getattr(present, "_pool", None)
+    pool: Any = getattr(present, "_pool", None)
     method = "handle_async_request" if usual is family.AsyncHTTPTransport else "handle_request"
     is_usual = type(present) is usual and pool is not None
     if not is_usual or getattr(usual, method).__module__ != usual.__module__:

@@ -14,8 +14,8 @@ from ._clock import under_trio
 from ._params import ChatParams, CountParams, MessageParams, split
 from ._request import MAX_BODY, Session, decoded, events, success
 from ._settings import Settings, net_options, settings_of
-from ._wrap import report_of
 from ._stream import AsyncMessageStream, AsyncStream, MessageStream, Stream
+from ._wrap import report_of
 from .report import CallReport
 from .transports.driver import AsyncPerformer, Performer
 from .wire.anthropic_types import Message, MessageStreamEvent, MessageTokensCount
@@ -54,7 +54,7 @@ class Client:
         settings: Settings | None = None,
         **options: Any,
     ) -> None:
-        from .net.blocking import Connections  # noqa: PLC0415 - sockets, not needed to import
+        from .net.blocking import Connections  # sockets, not needed to import
 
         self._session = Session(provider, base_url, api_key, settings_of(settings, options))
         chosen = self._session.pipeline.settings
@@ -89,9 +89,7 @@ class Client:
         reply, _ = self._send(path, params, required)
         return Stream(events(reply))
 
-    def _fetch(
-        self, path: str, params: Mapping[str, Any], *required: str, kind: Any = None
-    ) -> Any:
+    def _fetch(self, path: str, params: Mapping[str, Any], *required: str, kind: Any = None) -> Any:
         reply, performer = self._send(path, params, required)
         return decoded(reply, performer.read(reply, MAX_BODY), kind)
 
@@ -125,7 +123,7 @@ class AsyncClient:
         settings: Settings | None = None,
         **options: Any,
     ) -> None:
-        from .net.aio import AsyncConnections  # noqa: PLC0415 - loads asyncio
+        from .net.aio import AsyncConnections  # loads asyncio
 
         self._session = Session(provider, base_url, api_key, settings_of(settings, options))
         chosen = self._session.pipeline.settings

@@ -114,19 +114,17 @@ class Retry:
     def _delay(self, call: Call, attempt: int, *, asked: float | None) -> float | None:
         """Seconds until the next attempt, or `None` to give up."""
         # Loaded at the first failure: most processes never see one.
-        from tenacity import RetryCallState, Retrying  # noqa: PLC0415
-        from tenacity.stop import stop_after_attempt  # noqa: PLC0415
-        from tenacity.wait import wait_random_exponential  # noqa: PLC0415
+        from tenacity import RetryCallState, Retrying
+        from tenacity.stop import stop_after_attempt
+        from tenacity.wait import wait_random_exponential
 
         if (asked or 0.0) > self._max_wait:
             return None
         state = RetryCallState(Retrying(), fn=None, args=(), kwargs={})
         state.attempt_number = attempt
-        if call.max_retries is not None:
-            stop = stop_after_attempt(call.max_retries + 1)
-        else:
-            stop = self._stop or stop_after_attempt(self._max_retries + 1)
-        if stop(state):
+        limit = call.max_retries if call.max_retries is not None else self._max_retries
+        own_stop = self._stop if call.max_retries is None else None
+        if (own_stop or stop_after_attempt(limit + 1))(state):
             return None
         if asked is None:
             wait = self._wait or wait_random_exponential(multiplier=0.5, max=8.0)

@@ -113,6 +113,7 @@ class _Watch:
             server=self._server,
             error=error,
         )
+        trace.report = report
         self._publish(report)
 
     def _stages(self, trace: Trace, server: dict[str, Stage]) -> dict[str, Stage]:

@@ -52,8 +52,10 @@ def as_family(error: ExchangeError, family: Any, request: Any) -> Exception:
     """`error` as the class that callers of this family catch, and of ours too."""
     if isinstance(error, _InnerError):
         return error.original
-    translated = _rebuild(family.__name__, error.kind, error.args, dict(error.__dict__))
-    translated.request = request
+    translated: Exception = _rebuild(
+        family.__name__, error.kind, error.args, dict(error.__dict__)
+    )
+    translated.request = request  # type: ignore[attr-defined]  # the family's own attribute
     return translated
 
 
@@ -83,7 +85,8 @@ class _InnerError(ExchangeError):
 
 def _from_family(error: Exception, family: Any, origin: Origin) -> _InnerError:
     names = {ancestor.__name__ for ancestor in type(error).__mro__}
-    kind = next((k for k, name in _NAMES.items() if name in names), "read")
+    found = (kind for kind, name in _NAMES.items() if name in names)
+    kind: ExchangeKind = next(found, "read")
     never_sent = kind in ("connect", "connect_timeout", "pool_timeout", "unsupported")
     translated = _InnerError(
         str(error) or type(error).__name__,
@@ -93,8 +96,6 @@ def _from_family(error: Exception, family: Any, origin: Origin) -> _InnerError:
     )
     translated.original = error
     return translated
-
-
 
 
 class _InnerResponse:
