@@ -15,7 +15,7 @@ from .wire import Answer, StreamWriter, WireFormat
 
 __all__ = ["StreamTimes", "collect", "send_json", "send_stream", "unless_disconnected"]
 
-Events = AsyncGenerator[Event, None]
+_Events = AsyncGenerator[Event, None]
 
 _SSE_HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -63,7 +63,7 @@ async def _disconnect(receive: Receive) -> None:
         continue
 
 
-async def collect(events: Events) -> Answer:
+async def collect(events: _Events) -> Answer:
     """Wait for a whole event stream.
 
     Raises:
@@ -96,7 +96,7 @@ async def send_json(send: Send, body: bytes) -> None:
 
 async def send_stream(
     send: Send,
-    events: Events,
+    events: _Events,
     *,
     wire: WireFormat,
     request: ChatRequest,

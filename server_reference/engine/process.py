@@ -34,9 +34,9 @@ from .frames import (
 
 __all__ = ["EngineProcess", "EngineStartError", "EngineUnavailableError"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-WORKER = (sys.executable, "-P", "-m", "server_reference.engine.worker")
+_WORKER = (sys.executable, "-P", "-m", "server_reference.engine.worker")
 _RECEIVE_BYTES = 1 << 20
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 30.0
 _TICKS = 10
@@ -69,9 +69,9 @@ class EngineProcess:
         self,
         config: EngineConfig,
         *,
-        worker: Sequence[str] = WORKER,
+        worker: Sequence[str] = _WORKER,
         silence: float = 10.0,
-        on_loading: Callable[[str], None] = log.info,
+        on_loading: Callable[[str], None] = _log.info,
     ) -> None:
         self._config = config
         self._command = tuple(worker)
@@ -155,7 +155,7 @@ class EngineProcess:
                 await link.end(reason)
                 if loop.time() - started > _LONGEST_DELAY:
                     delay = _FIRST_DELAY
-                log.error("%s; it is started again in %.1f s", reason, delay)
+                _log.error("%s; it is started again in %.1f s", reason, delay)
                 link, delay = await self._restart(delay)
                 self._link = link
         finally:
@@ -171,7 +171,7 @@ class EngineProcess:
             try:
                 return await self._launch(), delay
             except (EngineStartError, OSError) as error:
-                log.error("%s; it is started again in %.1f s", error, delay)
+                _log.error("%s; it is started again in %.1f s", error, delay)
 
 
 class _Link:

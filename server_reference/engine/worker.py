@@ -35,8 +35,8 @@ from .frames import (
 
 __all__ = ["Steps", "Worker", "main"]
 
-HEARTBEAT = 2.0
-MAX_FAILED_STEPS = 3
+_HEARTBEAT = 2.0
+_MAX_FAILED_STEPS = 3
 _RECEIVE_BYTES = 1 << 20
 
 
@@ -57,7 +57,7 @@ class Worker:
     """The loop: drain the socket, step, send; block on the socket when there is no work.
 
     A step that raises fails the sequences that were under way, and the loop goes on;
-    after `MAX_FAILED_STEPS` of them in a row the engine is taken for broken.
+    after `_MAX_FAILED_STEPS` of them in a row the engine is taken for broken.
 
     Args:
         connection: Connected to the front; blocking.
@@ -66,7 +66,7 @@ class Worker:
     """
 
     def __init__(
-        self, connection: socket.socket, engine: Steps, *, heartbeat: float = HEARTBEAT
+        self, connection: socket.socket, engine: Steps, *, heartbeat: float = _HEARTBEAT
     ) -> None:
         self._connection = connection
         self._engine = engine
@@ -88,7 +88,7 @@ class Worker:
                 if update.finish_reason is not None:
                     self._under_way.pop(update.id, None)
             _send(self._connection, Stepped(updates, self._engine.stats()))
-            if self._failed_steps >= MAX_FAILED_STEPS:
+            if self._failed_steps >= _MAX_FAILED_STEPS:
                 return 1
         return 0
 

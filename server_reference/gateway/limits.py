@@ -12,7 +12,7 @@ from starlette.types import Receive
 from ..api.errors import ApiError
 from ..core import EngineStats
 
-__all__ = ["MAX_BODY_BYTES", "Admission", "DisconnectedError", "read_body"]
+__all__ = ["MAX_BODY_BYTES", "Admission", "DisconnectedError", "drain", "read_body"]
 
 MAX_BODY_BYTES = 32 * 2**20
 

@@ -25,7 +25,7 @@ from .validation import check_model, fit
 
 __all__ = ["Pipeline"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 # Beyond this many characters, tokenizing would hold up the other streams noticeably.
 _LONG_TEXT = 4096
@@ -82,7 +82,7 @@ class Pipeline:
             record.outcome = error.kind
             yield Failed(error)
         except Exception:  # a bug must not leave a client with half a stream
-            log.exception("request %s failed", record.id)
+            _log.exception("request %s failed", record.id)
             record.outcome = "internal"
             what = "the server failed; its log has the reason under this request's id"
             yield Failed(ApiError("internal", what))

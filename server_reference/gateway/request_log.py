@@ -16,7 +16,7 @@ from ..api.record import CallRecord
 
 __all__ = ["LogTarget", "RequestLog", "line_of"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 LogTarget = str | Path | Callable[[Mapping[str, object]], None]
 """A file to append to, `-` for stderr, or a callable that takes each line's fields."""
@@ -88,7 +88,7 @@ class RequestLog:
         try:
             self._queue.put(None, timeout=_CLOSE_SECONDS)
         except queue.Full:
-            log.warning("the request log lost up to %d lines at the end", self._queue.qsize())
+            _log.warning("the request log lost up to %d lines at the end", self._queue.qsize())
         else:
             thread.join(_CLOSE_SECONDS)
 
@@ -97,7 +97,7 @@ class RequestLog:
             try:
                 self._write(fields)
             except Exception:  # a full disk or a broken callable must not end the log
-                log.exception("a line of the request log could not be written")
+                _log.exception("a line of the request log could not be written")
         self._close()
 
 

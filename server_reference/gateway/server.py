@@ -31,9 +31,9 @@ from .routing import Router
 
 __all__ = ["Server", "ServerStartError", "start"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-NO_KEY = "no-key-needed"
+_NO_KEY = "no-key-needed"
 _BACKLOG = 1024
 _CLOSE_SECONDS, _STOP_SECONDS = 1.0, 10.0
 
@@ -54,7 +54,7 @@ class Server:
         self, config: ServerConfig, model: FrontModel, listener: socket.socket, *, keys: ApiKeys
     ) -> None:
         self.base_url = _url(listener)
-        self.api_key = next(iter(config.api_keys or ()), NO_KEY)
+        self.api_key = next(iter(config.api_keys or ()), _NO_KEY)
         self._config = config
         self._model = model
         self._listener = listener
@@ -99,7 +99,7 @@ class Server:
             try:
                 loop.call_soon_threadsafe(stopping.set)
             except RuntimeError:
-                log.debug("the server's loop was closed already")
+                _log.debug("the server's loop was closed already")
         if self._thread is not threading.current_thread():
             self._thread.join(drain + _STOP_SECONDS)
 
@@ -131,7 +131,7 @@ class Server:
         except BaseException as error:  # the thread that waits for the start must learn of it
             self._failure = error
             if self._started.is_set():
-                log.exception("the server ended")
+                _log.exception("the server ended")
         finally:
             self._listener.close()
             self._log.close()

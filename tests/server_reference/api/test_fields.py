@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+from server_reference.api.errors import ApiError
+from server_reference.api.fields import read_object
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"{", id="cut-off"),
+        pytest.param(b'{"a": 1,}', id="trailing-comma"),
+        pytest.param(b'{"a": NaN}', id="nan"),
+        pytest.param(b'\xef\xbb\xbf{"a": 1}', id="byte-order-mark"),
+        pytest.param(b'{"a": "\xff"}', id="no-utf-8"),
+        pytest.param(b'{"a": "\\ud800"}', id="lone-high-surrogate"),
+        pytest.param(b'{"a": "\\udc00", "b": "some more text"}', id="lone-low-surrogate"),
+        pytest.param(b'{"a": "\xed\xa0\x80"}', id="surrogate-in-utf-8"),
+        pytest.param(b'{"a": ' + b"[" * 100_000, id="nested-too-deep"),
+        pytest.param(b'{"a": ' + b"9" * 5000 + b"}", id="number-too-long"),
+        pytest.param(b"[]", id="array"),
+        pytest.param(b"null", id="null"),
+        pytest.param(b'"text"', id="text"),
+    ],
+)
+def test_a_body_that_is_no_json_object_is_refused(body):
+    with pytest.raises(ApiError) as refused:
+        read_object(body)
+
+    assert refused.value.status("openai") == 400
+    assert "the body" in refused.value.message
+
+
+def test_a_surrogate_pair_is_a_character():
+    assert read_object(b'{"a": "\\ud83d\\ude00"}').text("a") == "\N{GRINNING FACE}"
+
+
+def test_null_counts_as_absent():
+    fields = read_object(b'{"a": null}')
+
+    assert fields.text("a") is None
+    assert fields.integer("a", minimum=1) is None
+    assert fields.number("a", minimum=0, maximum=1, default=0.5) == 0.5
+    assert fields.flag("a") is False
+    assert fields.texts("a") == ()
+
+
+def test_an_integer_is_a_number():
+    assert read_object(b'{"a": 1}').number("a", minimum=0, maximum=1, default=0.5) == 1.0
+
+
+def test_what_is_missing_is_named_by_its_path():
+    (inner,) = read_object(b'{"outer": [{}]}').objects("outer")
+
+    with pytest.raises(ApiError, match=r"^outer\[0\]\.name is required$"):
+        inner.required("name", inner.text("name"))
+
+
+def test_an_unknown_field_without_a_near_one_is_to_be_left_out():
+    with pytest.raises(ApiError, match="zzz is no known field; leave it out"):
+        read_object(b'{"zzz": 1}').check(["model"], neutral={})
