@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from server_reference.models.tokenizer import Tokenizer
 
-__all__ = ["CHATML", "ChatTemplate", "ChatTemplateError"]
+__all__ = ["CHATML", "ChatTemplate", "ChatTemplateError", "Messages"]
 
 CHATML = """\
 {% for message in messages %}<|im_start|>{{ message['role'] }}
@@ -20,7 +20,8 @@ CHATML = """\
 {% endif %}"""
 """The template of `tiny`."""
 
-Messages = Sequence[Mapping[str, Any]]
+Messages: TypeAlias = Sequence[Mapping[str, Any]]
+"""A conversation: `role`, `content` and whatever else a template reads."""
 
 # The supplementary private use area: marks that no one's text is likely to hold.
 _MARKS = range(0x100000, 0x10FFFE)
@@ -61,7 +62,6 @@ class ChatTemplate:
         A user's text stands in it as it came: `encode` is what keeps it from steering.
 
         Args:
-            messages: `role`, `content` and whatever else the template reads.
             add_generation_prompt: End with the start of the assistant's turn.
 
         Raises:

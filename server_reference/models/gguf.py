@@ -23,7 +23,7 @@ from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize
 from numpy.typing import NDArray
 
-__all__ = ["GgufError", "GgufFile", "Metadata", "TensorInfo", "Value"]
+__all__ = ["GgufError", "GgufFile", "Metadata", "Scalar", "TensorInfo", "Value"]
 
 Scalar: TypeAlias = int | float | bool | str
 Value: TypeAlias = Scalar | list[Scalar]

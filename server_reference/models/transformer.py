@@ -133,7 +133,7 @@ class Transformer:
         self._pad_rows = pad_rows
         self._embedding = weights["embedding"]
         self._layers = [_layer(weights, at) for at in range(config.num_layers)]
-        self._norm = weights["norm"]
+        self._norm = weights["norm"].float()
         self._head = weights["embedding" if config.tie_embeddings else "head"]
         self._cos, self._sin = _rotations(config, self._embedding.device)
 
@@ -152,7 +152,9 @@ class Transformer:
         with torch.inference_mode():
             cos = self._cos[positions].unsqueeze(1)  # [num_tokens, 1, head_dim / 2]
             sin = self._sin[positions].unsqueeze(1)
-            x = functional.embedding(token_ids, self._embedding)
+            # The stream between the layers is fp32 whatever the weights are: in bf16 its sums
+            # would be rounded 60 times in SmolLM2, which doubles the error of its logits.
+            x = functional.embedding(token_ids, self._embedding).float()
             for at, layer in enumerate(self._layers):
                 q, k, v = self._project(layer, x, cos, sin)
                 attended = attend(at, q, k, v).reshape(len(x), -1)
@@ -189,8 +191,8 @@ class Transformer:
         return self._linear(functional.silu(gate) * up, layer.down)
 
     def _normalise(self, x: Tensor, weight: Tensor) -> Tensor:
-        # fp32 inside for any dtype; rounded once, at the end.
-        return functional.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)
+        normal = functional.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)
+        return normal.to(self.dtype)
 
     def _linear(self, x: Tensor, weight: Tensor) -> Tensor:
         num_rows = len(x)
@@ -201,7 +203,9 @@ class Transformer:
 
 
 def _layer(weights: Mapping[str, Tensor], at: int) -> _Layer:
-    return _Layer(*(weights[f"layers.{at}.{name}"] for name in _Layer.__slots__))
+    own = {name: weights[f"layers.{at}.{name}"] for name in _Layer.__slots__}
+    norms = {name: weight.float() for name, weight in own.items() if name.endswith("_norm")}
+    return _Layer(**own | norms)
 
 
 def _check(config: ModelConfig, weights: Mapping[str, Tensor]) -> None:

@@ -1,0 +1,48 @@
+"""Attention over plain growing tensors: one sequence, no paging."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from server_reference.models.transformer import Transformer
+
+__all__ = ["DenseAttend", "all_logits", "greedy"]
+
+
+class DenseAttend:
+    """Keeps every key and value of one sequence, and attends causally."""
+
+    def __init__(self) -> None:
+        self._keys: dict[int, Tensor] = {}
+        self._values: dict[int, Tensor] = {}
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        keys = torch.cat((self._keys.get(layer, k[:0]), k))
+        values = torch.cat((self._values.get(layer, v[:0]), v))
+        self._keys[layer], self._values[layer] = keys, values
+        group = q.shape[1] // k.shape[1]
+        scores = torch.einsum("qhd,khd->hqk", q, keys.repeat_interleave(group, 1))
+        scores = scores / q.shape[-1] ** 0.5
+        ahead = torch.ones(scores.shape[1:], dtype=torch.bool).triu(len(keys) - len(q) + 1)
+        weights = scores.masked_fill(ahead, float("-inf")).softmax(-1)
+        return torch.einsum("hqk,khd->qhd", weights, values.repeat_interleave(group, 1))
+
+
+def all_logits(transformer: Transformer, token_ids: list[int]) -> Tensor:
+    """Logits at every position, from one pass."""
+    ids = torch.tensor(token_ids)
+    hidden = transformer.hidden(ids, torch.arange(len(ids)), DenseAttend())
+    return transformer.logits(hidden)
+
+
+def greedy(transformer: Transformer, prompt: list[int], max_tokens: int) -> list[int]:
+    """The likeliest continuation, token by token, never ended."""
+    attend, output, new, position = DenseAttend(), [], prompt, 0
+    while len(output) < max_tokens:
+        positions = torch.arange(position, position + len(new))
+        hidden = transformer.hidden(torch.tensor(new), positions, attend)
+        position += len(new)
+        new = [int(transformer.logits(hidden[-1:]).argmax())]
+        output += new
+    return output

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from server_reference.models.gguf import GgufError, GgufFile
+from server_reference.models.llama_gguf import config_of, weights_of
+from server_reference.models.transformer import Transformer
+from tests.server_reference.conftest import Peer
+from tests.server_reference.models.gguf_files import TOKENS, tensors, write_gguf
+from tests.server_reference.models.test_transformer import state_dict
+
+
+def test_measures_come_from_the_metadata(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "small.gguf", llama__rope__freq_base=50_000.0)
+
+    config = config_of(GgufFile(path))
+
+    assert (config.num_layers, config.hidden_size, config.intermediate_size) == (2, 64, 96)
+    assert (config.num_q_heads, config.num_kv_heads, config.head_dim) == (4, 2, 16)
+    assert (config.vocab_size, config.max_context) == (len(TOKENS), 128)
+    assert (config.rope_theta, config.tie_embeddings) == (50_000.0, True)
+    assert config.rms_norm_eps == pytest.approx(1e-5)
+
+
+def test_the_head_is_read_where_the_file_has_one(tmp_path: Path) -> None:
+    head = np.ones((len(TOKENS), 64), np.float32)
+    file = GgufFile(write_gguf(tmp_path / "small.gguf", extra={"output.weight": head}))
+
+    config = config_of(file)
+    weights = weights_of(file, config, torch.float32)
+
+    assert not config.tie_embeddings
+    assert torch.equal(weights["head"], torch.from_numpy(head))
+
+
+def test_interleaved_rows_are_put_back_into_halves(tmp_path: Path) -> None:
+    file = GgufFile(write_gguf(tmp_path / "small.gguf"))
+
+    weights = weights_of(file, config_of(file), torch.float32)
+
+    q = torch.from_numpy(tensors()["blk.0.attn_q.weight"])
+    second_head = torch.cat((q[16:32:2], q[17:32:2]))
+    assert torch.equal(weights["layers.0.qkv"][16:32], second_head)
+
+
+def test_weights_come_in_the_dtype_asked_for_and_run(tmp_path: Path) -> None:
+    file = GgufFile(write_gguf(tmp_path / "small.gguf"))
+    config = config_of(file)
+
+    weights = weights_of(file, config, torch.bfloat16)
+
+    assert {weight.dtype for weight in weights.values()} == {torch.bfloat16}
+    assert Transformer(config, weights).dtype == torch.bfloat16
+
+
+BIAS = {"blk.0.attn_q.bias": np.zeros(64, np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"architecture": "gemma3"}, "architecture 'gemma3'", id="other-family"),
+        pytest.param({"llama__rope__scaling__type": "yarn"}, "'yarn'", id="scaled-rope"),
+        pytest.param({"llama__rope__dimension_count": 8}, "rotates 8 of the 16", id="partial-rope"),
+        pytest.param({"extra": BIAS}, r"no place for \(blk\.0\.attn_q\.bias\)", id="bias"),
+        pytest.param({"without": ["llama.block_count"]}, "'llama.block_count'", id="no-measure"),
+        pytest.param({"without": ["token_embd.weight"]}, "token_embd", id="no-embedding"),
+        pytest.param({"llama__attention__head_count_kv": 3}, "multiple of num_kv", id="groups"),
+        pytest.param({"llama__block_count": 0}, "num_layers must be positive", id="no-layers"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_by_name(
+    tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    path = write_gguf(tmp_path / "odd.gguf", **changes)  # type: ignore[arg-type]  # by keyword
+
+    with pytest.raises(GgufError, match=message) as caught:
+        config_of(GgufFile(path))
+
+    assert str(caught.value).count("odd.gguf") == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"llama__block_count": 3}, r"no tensor 'blk\.2\.attn_q\.weight'", id="layer"),
+        pytest.param(
+            {"llama__feed_forward_length": 80},
+            r"'blk\.0\.ffn_gate\.weight' has the shape \[96, 64\].*\[80, 64\]",
+            id="shape",
+        ),
+    ],
+)
+def test_tensors_that_do_not_fit_the_measures_are_refused(
+    tmp_path: Path, changes: dict[str, int], message: str
+) -> None:
+    file = GgufFile(write_gguf(tmp_path / "odd.gguf", **changes))
+
+    with pytest.raises(GgufError, match=message):
+        weights_of(file, config_of(file), torch.float32)
+
+
+@pytest.mark.smollm2
+def test_every_tensor_of_smollm2_equals_transformers(
+    smollm2_gguf: Path, transformers_smollm2: Peer
+) -> None:
+    file = GgufFile(smollm2_gguf)
+    config = config_of(file)
+
+    ours = state_dict(config, weights_of(file, config, torch.float32))
+
+    theirs = transformers_smollm2.model.state_dict()
+    assert set(ours) == set(theirs)
+    assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from server_reference.models.gguf import GgufError
+from server_reference.models.registry import ModelUnavailableError, front, resolve
+from tests.server_reference.models.gguf_files import write_gguf
+
+
+def test_tiny_needs_no_file() -> None:
+    assert resolve("tiny").gguf is None
+
+
+def test_a_path_is_served_under_its_stem(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "small.gguf")
+
+    files = resolve(str(path))
+
+    assert (files.name, files.gguf) == ("small", path)
+
+
+def test_an_unknown_name_is_one_sentence_naming_the_nearest() -> None:
+    with pytest.raises(ModelUnavailableError, match=r"no model 'smolm2'.*did you mean 'smollm2'"):
+        resolve("smolm2")
+
+
+def test_a_missing_path_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelUnavailableError, match=r"there is no model '.*/none\.gguf'"):
+        resolve(str(tmp_path / "none.gguf"))
+
+
+def test_the_front_of_tiny_encodes_a_conversation() -> None:
+    tiny = front("tiny")
+
+    ids = tiny.chat_template.encode(tiny.tokenizer, [{"role": "user", "content": "hi"}])
+
+    assert tiny.tokenizer.decode(ids) == "user\nhi\nassistant\n"
+    assert tiny.max_context >= 2048
+
+
+def test_the_front_of_a_file_has_its_template_and_context(tmp_path: Path) -> None:
+    small = front(str(write_gguf(tmp_path / "small.gguf")))
+
+    ids = small.chat_template.encode(small.tokenizer, [{"role": "user", "content": " hello "}])
+
+    assert ids == [0, *small.tokenizer.encode("hello"), 1]
+    assert (small.name, small.max_context) == ("small", 128)
+
+
+def test_a_base_model_has_no_front(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "base.gguf", without=["tokenizer.chat_template"])
+
+    with pytest.raises(GgufError, match=r"base\.gguf has no chat template"):
+        front(str(path))
+
+
+def test_the_front_imports_no_torch() -> None:
+    code = (
+        "import sys; from server_reference.models.registry import front; front('tiny');"
+        "print('torch' in sys.modules)"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert ran.stdout.strip() == "False"
