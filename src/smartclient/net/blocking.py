@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 from .._call import Call, Headers, Origin, Span, Timeline
 from .._clock import Clock, SystemClock
@@ -25,10 +25,6 @@ __all__ = ["Connections", "Response", "close_idle", "counts"]
 
 DEFAULTS = NetOptions()
 SYSTEM_CLOCK = SystemClock()
-
-DRAIN_BYTES = 64 * 1024
-DRAIN_TIME = 0.1
-DRAIN_WAIT = 0.02  # most that the next call waits for a rest: less than a new connection costs
 
 _lobby = Lobby()
 os.register_at_fork(after_in_child=_lobby.forget)
@@ -116,7 +112,7 @@ class Connections:
             try:
                 connection.owner = self
                 self._check_open()
-                if _is_fit(connection, monotonic()):
+                if connection.is_fit(monotonic()):
                     return connection
             except BaseException:
                 _drop(connection)
@@ -229,10 +225,8 @@ class Response:
             self.cut()
             return
         self._connection = None
-        connection.draining = self._parser
         now = self._timeline.last_byte = self._clock.monotonic()
-        connection.drained_by = now + DRAIN_TIME
-        state = _drain(connection, now, wait=0.0)
+        state = connection.drain(self._parser, now)
         if state == "broken":
             _drop(connection)
         else:
@@ -341,37 +335,6 @@ class Response:
 def _drop(connection: SocketConnection) -> None:
     connection.cut()
     _lobby.discard(connection)
-
-
-def _is_fit(connection: SocketConnection, now: float) -> bool:
-    """Whether an idle connection can carry a call."""
-    if connection.draining is not None and _drain(connection, now, wait=DRAIN_WAIT) != "free":
-        return False
-    return not connection.is_stale()
-
-
-def _drain(
-    connection: SocketConnection, now: float, *, wait: float
-) -> Literal["free", "pending", "broken"]:
-    """Take in the rest of a reply that nobody wants.
-
-    `pending`: its end has not come yet. The next call waits up to `wait` seconds for it,
-    because opening a connection takes longer.
-    """
-    parser = connection.draining
-    assert parser is not None
-    budget = DRAIN_BYTES - parser.drop()
-    try:
-        while not parser.is_complete and budget >= 0 and now < connection.drained_by:
-            data = connection.receive(wait)
-            parser.feed(data) if data else parser.feed_eof()
-            budget -= parser.drop()
-    except TimeoutError:
-        return "pending"
-    except (OSError, BadReplyError):
-        return "broken"
-    connection.draining = None
-    return "free" if parser.is_complete and parser.keep_alive else "broken"
 
 
 def _write(connection: SocketConnection, call: Call, head: bytes) -> ExchangeError | None:

@@ -1,4 +1,4 @@
-"""What can be set about connections."""
+"""What can be set about connections, and the bounds that cannot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-__all__ = ["NetOptions"]
+__all__ = ["DRAIN_BYTES", "DRAIN_TIME", "DRAIN_WAIT", "NetOptions"]
+
+DRAIN_BYTES = 64 * 1024
+"""Most bytes of a finished reply that are taken in so that its connection can be kept."""
+
+DRAIN_TIME = 0.1
+"""Most seconds for which such a reply's end is awaited."""
+
+DRAIN_WAIT = 0.02
+"""Most of them that the next call waits: less than it takes to open a connection."""
 
 
 class NetOptions(Struct, frozen=True, kw_only=True):

@@ -7,14 +7,15 @@ one system call, and whoever has to wait polls.
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from .._call import Origin, Span, Timeline
 from . import failures
-from .tcp import Address, numeric_addresses, prepare, wait_for
+from .failures import BadReplyError
+from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT
+from .tcp import Address, Readiness, addresses_of, numeric_addresses, prepare, wait_for
 
 if TYPE_CHECKING:
     from .http1 import ReplyParser
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["SocketConnection", "connect"]
 
 RECEIVE = 64 * 1024
+
+Drained: TypeAlias = Literal["free", "pending", "broken"]
 
 
 class SocketConnection:
@@ -35,15 +38,13 @@ class SocketConnection:
 
     Attributes:
         owner: Whose call it carries.
-        draining: The parser of a reply whose rest nobody wants, see `Response.close`.
-        drained_by: When the draining must be over.
     """
 
     __slots__ = (
+        "_drained_by",
+        "_draining",
         "_is_busy",
-        "_poll",
-        "drained_by",
-        "draining",
+        "can_read",
         "is_cut",
         "num_exchanges",
         "origin",
@@ -59,18 +60,9 @@ class SocketConnection:
         self.owner: object = None
         self.num_exchanges = 0
         self.is_cut = self._is_busy = False
-        self.draining: ReplyParser | None = None
-        self.drained_by = 0.0
-        self._poll: select.poll | None = None
-        if hasattr(select, "poll"):
-            self._poll = select.poll()
-            self._poll.register(sock, select.POLLIN)
-
-    def can_read(self, timeout: float | None) -> bool:
-        """Wait until there is something to read, or the end."""
-        if self._poll is None:
-            return wait_for(self.sock, write=False, timeout=timeout)
-        return bool(self._poll.poll(None if timeout is None else timeout * 1000.0))
+        self._draining: ReplyParser | None = None
+        self._drained_by = 0.0
+        self.can_read = Readiness(sock).within
 
     def receive(self, timeout: float | None) -> bytes:
         """What has come; `b""` at the end.
@@ -104,6 +96,35 @@ class SocketConnection:
     def is_stale(self) -> bool:
         """Whether the server has closed, or sent what nobody asked for, while idle."""
         return self.is_cut or self.can_read(0.0)
+
+    def is_fit(self, now: float) -> bool:
+        """Whether it can carry a call, after lying idle."""
+        parser = self._draining
+        if parser is not None and self._drain(parser, now, wait=DRAIN_WAIT) != "free":
+            return False
+        return not self.is_stale()
+
+    def drain(self, parser: ReplyParser, now: float) -> Drained:
+        """Take in what is left of a reply that nobody wants, as far as it has come.
+
+        When that is `pending`, `is_fit` takes in the rest.
+        """
+        self._draining, self._drained_by = parser, now + DRAIN_TIME
+        return self._drain(parser, now, wait=0.0)
+
+    def _drain(self, parser: ReplyParser, now: float, *, wait: float) -> Drained:
+        budget = DRAIN_BYTES - parser.drop()
+        try:
+            while not parser.is_complete and budget >= 0 and now < self._drained_by:
+                data = self.receive(wait)
+                parser.feed(data) if data else parser.feed_eof()
+                budget -= parser.drop()
+        except TimeoutError:
+            return "pending"
+        except (OSError, BadReplyError):
+            return "broken"
+        self._draining = None
+        return "free" if parser.is_complete and parser.keep_alive else "broken"
 
     def cut(self) -> None:
         """Close at once, so that the server stops; never blocks, never raises."""
@@ -163,10 +184,11 @@ def connect(
     started = monotonic()
 
     def left(stage: str, share: int = 1) -> float | None:
+        """Seconds for one of `share` steps; raises when there are none."""
         if timeout is None:
             return None
         waited = monotonic() - started
-        if waited >= timeout:
+        if share == 0 or waited >= timeout:
             raise failures.unopened_in_time(origin, stage=stage, timeout=timeout, waited=waited)
         return (timeout - waited) / share
 
@@ -200,7 +222,7 @@ def _look_up(origin: Origin) -> list[Address]:
         found = socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise failures.unresolved(origin, error) from error
-    return [(family, address) for family, _, _, _, address in found]  # type: ignore[misc]
+    return addresses_of(found)
 
 
 def _connect_tcp(
@@ -222,6 +244,7 @@ def _connect_tcp(
             raise
         else:
             return sock
-    left("tcp", 1)
     assert last is not None
+    if isinstance(last, TimeoutError) and last.errno is None:
+        left("tcp", 0)
     raise failures.unopened(origin, last, tried=len(addresses)) from last

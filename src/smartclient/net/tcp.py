@@ -5,9 +5,10 @@ from __future__ import annotations
 import select
 import socket
 import sys
-from typing import TypeAlias
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
-__all__ = ["Address", "is_readable", "numeric_addresses", "prepare", "wait_for"]
+__all__ = ["Address", "Readiness", "addresses_of", "numeric_addresses", "prepare", "wait_for"]
 
 Address: TypeAlias = tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int]]
 
@@ -23,6 +24,11 @@ def numeric_addresses(host: str, port: int) -> list[Address] | None:
             continue
         return [(family, (host, port) if family == socket.AF_INET else (host, port, 0, 0))]
     return None
+
+
+def addresses_of(found: Iterable[tuple[Any, ...]]) -> list[Address]:
+    """What `getaddrinfo` found, in its order of preference."""
+    return [(family, address) for family, _, _, _, address in found]
 
 
 def prepare(sock: socket.socket, keepalive: float | None) -> None:
@@ -52,6 +58,20 @@ def wait_for(sock: socket.socket, *, write: bool, timeout: float | None) -> bool
     return any(select.select(readers, writers, readers + writers, timeout))
 
 
-def is_readable(sock: socket.socket) -> bool:
-    """Whether an idle connection has bytes or its end waiting; never blocks."""
-    return sock.fileno() < 0 or wait_for(sock, write=False, timeout=0.0)
+class Readiness:
+    """Tells whether a socket can be read, for as long as it is open."""
+
+    __slots__ = ("_poll", "_sock")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._poll: select.poll | None = None
+        if _HAS_POLL:
+            self._poll = select.poll()
+            self._poll.register(sock, select.POLLIN)
+
+    def within(self, timeout: float | None) -> bool:
+        """Wait at most `timeout` seconds for bytes, or for the end."""
+        if self._poll is None:
+            return wait_for(self._sock, write=False, timeout=timeout)
+        return bool(self._poll.poll(None if timeout is None else timeout * 1000.0))

@@ -10,7 +10,6 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
-from functools import lru_cache
 
 from msgspec import Struct
 
@@ -67,7 +66,15 @@ class Trust(Struct, frozen=True):
 
     def context(self) -> ssl.SSLContext:
         """The context for this trust; the same one every time."""
-        return self.own if self.own is not None else _context(self)
+        known = self.known_context()
+        if known is None:
+            # Built once per setting: reading the list of authorities takes 20 ms.
+            known = _known.setdefault(self, _context(self))
+        return known
+
+    def known_context(self) -> ssl.SSLContext | None:
+        """The context, where there is one already."""
+        return self.own if self.own is not None else _known.get(self)
 
     def __str__(self) -> str:
         places = [place for place in (self.ca_file, self.ca_dir) if place]
@@ -80,9 +87,10 @@ def _existing(path: str, setting: str) -> str:
     return path
 
 
-@lru_cache(maxsize=32)
+_known: dict[Trust, ssl.SSLContext] = {}
+
+
 def _context(trust: Trust) -> ssl.SSLContext:
-    # Built once per setting: reading the list of authorities takes 20 ms.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
