@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
 
 import server_reference
 import smartclient
-from tests.layers import ROOT
+from server_reference.api import anthropic_messages, openai_chat
+from server_reference.config import EngineConfig
+from server_reference.gateway.config import ServerConfig
+from tests.layers import ROOT, sources
 from tools import api_reference
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -118,6 +122,31 @@ def test_every_setting_is_on_its_page():
     listed = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
 
     assert [n for n in smartclient.Settings.__struct_fields__ if n not in listed] == []
+
+
+@pytest.mark.parametrize("config", [EngineConfig, ServerConfig])
+def test_every_option_of_the_server_is_on_the_settings_page(config):
+    page = (ROOT / "docs/reference/settings.md").read_text()
+    options = {one.name for one in dataclasses.fields(config)} - {"model", "engine"}
+
+    assert [name for name in sorted(options) if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("adapter", [anthropic_messages, openai_chat])
+def test_every_field_that_the_server_ignores_is_on_the_page_of_formats(adapter):
+    page = (ROOT / "docs/reference/wire-formats.md").read_text()
+
+    assert [name for name in adapter.IGNORED if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("package", ["smartclient", "server_reference"])
+def test_every_file_is_on_the_map(package):
+    page = (ROOT / "docs/explanation/architecture.md").read_text()
+    names = {source.path.rpartition("/")[2] for source in sources(package)}
+
+    missing = [name for name in sorted(names) if not re.search(rf"(?<![\w/]){name}", page)]
+
+    assert missing == []
 
 
 def test_every_error_is_on_its_page():

@@ -12,7 +12,12 @@ from typing import Any
 
 __all__ = ["PACKAGES", "PAGE", "main", "render"]
 
-PACKAGES = ("smartclient", "server_reference")
+PACKAGES = ("smartclient", "smartclient.testing", "server_reference")
+BEHIND = (  # what the values of exported names are made of
+    ("smartclient.client", ("Messages", "ChatCompletions")),
+    ("smartclient._stream", ("Stream", "MessageStream")),
+    ("server_reference.gateway.server", ("Server",)),
+)
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "api.md"
 
 _HEAD = """# API
@@ -33,16 +38,21 @@ def render() -> str:
         parts.append(f"\n## {package}\n")
         for name in sorted(module.__all__, key=str.lower):
             parts += _of_name(f"{package}.{name}", getattr(module, name))
-    return "".join(parts)
+    parts.append("\n## What these return\n")
+    for path, names in BEHIND:
+        module = importlib.import_module(path)
+        for name in names:
+            parts += _of_name(name, getattr(module, name), is_made=True)
+    return re.sub(r"\n{3,}", "\n\n", "".join(parts))
 
 
-def _of_name(path: str, value: Any) -> Iterator[str]:
+def _of_name(path: str, value: Any, *, is_made: bool = False) -> Iterator[str]:
     yield f"\n### {path}\n"
     if not callable(value):
         yield f"\n`{value!r}`\n"
         return
     is_error = isinstance(value, type) and issubclass(value, Exception)
-    if not is_error:
+    if not is_error and not is_made:
         yield _signature(path.rpartition(".")[2], value)
     yield from _docstring(value)
     if isinstance(value, type) and not is_error:
@@ -65,9 +75,29 @@ def _members(cls: type) -> Iterator[tuple[str, Any]]:
 
 
 def _signature(name: str, value: Any) -> str:
-    text = str(inspect.signature(value))
-    text = re.sub(r"\bself, |\bself\b|\bcls, ", "", text)
+    signature = inspect.signature(value)
+    parameters = [
+        one.replace(annotation=_Plain(one.annotation)) if isinstance(one.annotation, str) else one
+        for one in signature.parameters.values()
+        if one.name not in ("self", "cls")
+    ]
+    returned = signature.return_annotation
+    if isinstance(returned, str):
+        returned = signature.empty if returned == "None" else _Plain(returned)
+    text = str(signature.replace(parameters=parameters, return_annotation=returned))
+    text = re.sub(r"<[\w.]*?(\w+) object at 0x\w+>", r"\1()", text)
+    text = re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", text)  # types without their modules
     return f"\n```text\n{name}{_broken(text)}\n```\n"
+
+
+class _Plain:
+    """An annotation that prints as it was written, without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
 
 
 def _broken(signature: str) -> str:

@@ -62,8 +62,8 @@ def install(root: Path, extra: str) -> None:
     if is_new:
         subprocess.run([sys.executable, "-m", "venv", "--clear", root / ".venv"], check=True)
     begun.touch()  # stays when this process is killed: the next run then begins afresh
-    quiet = [] if sys.stdout.isatty() else ["--quiet"]
-    pip = [_python(root), "-m", "pip", "install", "--disable-pip-version-check", *quiet]
+    quiet: list[str] = [] if sys.stdout.isatty() else ["--quiet"]
+    pip = [str(_python(root)), "-m", "pip", "install", "--disable-pip-version-check", *quiet]
     try:
         subprocess.run([*pip, "-c", "constraints.txt", "-e", f".[{extra}]"], cwd=root, check=True)
         with done.open("a") as lines:

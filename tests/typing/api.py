@@ -1,0 +1,85 @@
+"""How the public names look to a type checker: read by mypy in `scripts/check`, never run."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+import anthropic
+import openai
+
+import server_reference
+import smartclient
+from smartclient import AsyncClient, CallReport, Client, Settings, Timeout
+from smartclient.policies.retry import retry_after
+from smartclient.report import Stage
+from smartclient.wire.anthropic_types import Message, MessageTokensCount
+from smartclient.wire.openai_types import ChatCompletion, ChatCompletionChunk
+from smartclient.wire.sse import Event, SSEDecoder
+
+MESSAGES = [{"role": "user", "content": "Hello"}]
+
+
+def sync_client() -> None:
+    with Client(provider="anthropic", base_url="http://127.0.0.1:1", api_key="k") as client:
+        message = client.messages.create(model="m", max_tokens=1, messages=MESSAGES)
+        assert_type(message, Message)
+        count = client.messages.count_tokens(model="m", messages=MESSAGES)
+        assert_type(count, MessageTokensCount)
+        for _event in client.messages.create(
+            model="m", max_tokens=1, messages=MESSAGES, stream=True, timeout=3.0
+        ):
+            pass
+        with client.messages.stream(model="m", max_tokens=1, messages=MESSAGES) as stream:
+            for text in stream.text_stream:
+                assert_type(text, str)
+
+
+def chat_client() -> None:
+    client = Client(provider="openai", settings=Settings(timeout=Timeout(read=5.0)), max_retries=1)
+    answer = client.chat.completions.create(
+        model="m", messages=MESSAGES, extra_headers={"x-a": "b"}, timeout=None
+    )
+    assert_type(answer, ChatCompletion)
+    for chunk in client.chat.completions.create(model="m", messages=MESSAGES, stream=True):
+        assert_type(chunk, ChatCompletionChunk)
+
+
+async def async_client() -> None:
+    async with AsyncClient() as client:
+        message = await client.messages.create(model="m", max_tokens=1, messages=MESSAGES)
+        assert_type(message, Message)
+        async with client.messages.stream(model="m", max_tokens=1, messages=MESSAGES) as stream:
+            async for text in stream.text_stream:
+                assert_type(text, str)
+
+
+def wrapped_clients_keep_their_types() -> None:
+    assert_type(smartclient.wrap(anthropic.Anthropic()), anthropic.Anthropic)
+    wrapped = smartclient.wrap(openai.AsyncOpenAI(), max_retries=2)
+    assert_type(wrapped, openai.AsyncOpenAI)
+    assert_type(smartclient.unwrap(wrapped), openai.AsyncOpenAI)
+
+
+def reports(client: Client) -> None:
+    report = smartclient.last_report(client)
+    assert_type(report, CallReport | None)
+    if report is not None:
+        assert_type(report.stages, dict[str, Stage])
+        assert_type(report.ttft, float | None)
+
+
+def parts() -> None:
+    assert_type(SSEDecoder().feed(b""), list[Event])
+    assert_type(retry_after({"retry-after": "1"}, now=0.0), float | None)
+
+
+def server() -> None:
+    with server_reference.start("tiny", api_keys=["k"]) as running:
+        assert_type(running.base_url, str)
+        running.stop()
+
+
+def mistakes(client: Client) -> None:
+    client.messages.create(model="m", messages=MESSAGES)  # type: ignore[call-overload]
+    client.messages.count_tokens(model=1, messages=MESSAGES)  # type: ignore[arg-type]
+    Client(provider="other")  # type: ignore[arg-type]
