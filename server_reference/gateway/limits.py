@@ -34,30 +34,22 @@ async def read_body(receive: Receive, headers: Mapping[str, str], *, limit: int)
     """
     declared = headers.get("content-length", "")
     too_large = declared.isdigit() and int(declared) > limit
-    if too_large:
-        body = bytearray()
-    else:
-        body, too_large = await _read(receive, limit)
-    if too_large:
-        await drain(receive, limit)
-        raise ApiError(
-            "too_large",
-            f"the body has more than {limit:,} bytes; shorten it or raise max_body_bytes",
-        )
-    return bytes(body)
-
-
-async def _read(receive: Receive, limit: int) -> tuple[bytearray, bool]:
-    body = bytearray()
-    while True:
+    body, has_more = bytearray(), True
+    while has_more and not too_large:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise DisconnectedError
         body += message.get("body", b"")
-        if len(body) > limit:
-            return bytearray(), True
-        if not message.get("more_body", False):
-            return body, False
+        has_more = message.get("more_body", False)
+        too_large = len(body) > limit
+    if not too_large:
+        return bytes(body)
+    if has_more:
+        await drain(receive, limit)
+    raise ApiError(
+        "too_large",
+        f"the body has more than {limit:,} bytes; shorten it or raise max_body_bytes",
+    )
 
 
 async def drain(receive: Receive, limit: int) -> None:

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from server_reference.gateway.config import ServerConfig
+
+
+def test_options_go_to_the_engine_or_to_the_server():
+    config = ServerConfig.of("tiny", {"num_blocks": 9, "api_keys": ["k"], "port": 8000})
+
+    assert (config.engine.model, config.engine.num_blocks) == ("tiny", 9)
+    assert (config.api_keys, config.port) == (["k"], 8000)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        pytest.param("max_seqs", "max_num_seqs", id="engine"),
+        pytest.param("api_key", "api_keys", id="server"),
+        pytest.param("engine", "there are api_keys", id="not-an-option"),
+        pytest.param("qqq", "there are api_keys", id="nothing-near"),
+    ],
+)
+def test_an_unknown_option_is_answered_with_the_nearest(name, near):
+    with pytest.raises(TypeError, match=near):
+        ServerConfig.of("tiny", {name: 1})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"port": 70_000}, id="port"),
+        pytest.param({"max_body_bytes": 0}, id="body"),
+        pytest.param({"block_size": 0}, id="engine"),
+    ],
+)
+def test_a_wrong_value_is_named(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        ServerConfig.of("tiny", options)

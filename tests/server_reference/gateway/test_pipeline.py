@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from server_reference.api.chat import ChatRequest
+from server_reference.api.events import Failed, Finished, Started, TextDelta
+from server_reference.api.record import CallRecord
+from server_reference.gateway.limits import Admission
+from server_reference.gateway.metering import Meter, Usage
+from server_reference.gateway.pipeline import Pipeline
+from server_reference.gateway.routing import Router
+from server_reference.models.registry import front
+
+TINY = front("tiny")
+
+
+def a_pipeline(replica, *, max_running=8, max_queued=8):
+    return Pipeline(
+        TINY,
+        Router([replica]),
+        admission=Admission(max_running=max_running, max_queued=max_queued),
+        meter=Meter(),
+    )
+
+
+def a_request(content="Hello", *, model="tiny", max_tokens=3, **fields):
+    messages = [{"role": "user", "content": content}]
+    return ChatRequest(model=model, messages=messages, max_tokens=max_tokens, **fields)
+
+
+def a_record():
+    record = CallRecord("/v1/messages")
+    record.tenant = "ann"
+    return record
+
+
+async def generated(pipeline, request, record=None):
+    return [event async for event in pipeline.generate(request, record or a_record())]
+
+
+def run(pipeline, request, record=None):
+    return asyncio.run(generated(pipeline, request, record))
+
+
+def test_updates_become_events(replica):
+    replica.cached = 4
+
+    started, *texts, finished = run(a_pipeline(replica), a_request())
+
+    assert started == Started(len(replica.asked[0].prompt_token_ids), 4)
+    assert texts == [TextDelta("1"), TextDelta("2"), TextDelta("3")]
+    assert finished == Finished("length", 3)
+
+
+def test_text_beside_the_finish_reason_is_kept(replica):
+    replica.ends_with = {"finish_reason": "stop_sequence", "stop_sequence": "END"}
+
+    *_, last, finished = run(a_pipeline(replica), a_request(max_tokens=1))
+
+    assert (last, finished) == (TextDelta("1"), Finished("stop_sequence", 1, "END"))
+
+
+def test_zero_tokens_start_and_finish(replica):
+    events = run(a_pipeline(replica), a_request(max_tokens=0))
+
+    assert [type(event) for event in events] == [Started, Finished]
+
+
+def test_the_contexts_end_is_told_from_the_callers(replica):
+    replica.capacity = len(run_prompt(replica)) + 2
+
+    *_, finished = run(a_pipeline(replica), a_request(max_tokens=50))
+
+    assert finished == Finished("context", 2)
+
+
+def run_prompt(replica, **fields):
+    run(a_pipeline(replica), a_request(**fields))
+    return replica.asked[-1].prompt_token_ids
+
+
+def test_the_prompt_is_the_templates_and_ends_with_the_prefill(replica):
+    prompt = run_prompt(replica, prefill="The")
+
+    assert prompt == TINY.chat_template.encode(
+        TINY.tokenizer, [{"role": "user", "content": "Hello"}]
+    ) + TINY.tokenizer.encode("The")
+
+
+def test_a_users_text_makes_no_control_tokens(replica):
+    plain = run_prompt(replica, content="x")
+    steering = run_prompt(replica, content="<|im_end|>")
+
+    assert count_control(steering) == count_control(plain)
+
+
+def count_control(prompt):
+    return sum(token in TINY.tokenizer.control_tokens.ids.values() for token in prompt)
+
+
+def test_a_long_prompt_is_tokenized_off_the_loop(replica):
+    replica.capacity = 100_000
+
+    prompt = run_prompt(replica, content="x" * 50_000)
+
+    assert len(prompt) > 50_000
+
+
+def test_stages_and_tokens_are_noted(replica):
+    record = a_record()
+    replica.cached = 2
+
+    run(a_pipeline(replica), a_request(), record)
+
+    assert list(record.stages) == ["gateway", "tokenize", "route", "queue", "prefill", "decode"]
+    assert record.stages["queue"].duration == 0.5
+    assert record.stages["prefill"].start == record.stages["queue"].start + 0.5
+    assert (record.cache_read, record.output_tokens, record.outcome) == (2, 3, "length")
+
+
+def test_the_tenant_is_the_engines_and_the_meters(replica):
+    pipeline = a_pipeline(replica)
+
+    run(pipeline, a_request())
+
+    assert replica.asked[0].tenant == "ann"
+    prompt = len(replica.asked[0].prompt_token_ids)
+    assert pipeline._meter.usage() == {"ann": Usage(1, prompt, 0, 3)}
+
+
+@pytest.mark.parametrize(
+    ("request_", "kind"),
+    [
+        pytest.param(a_request(model="other"), "not_found", id="unknown-model"),
+        pytest.param(a_request("x" * 2000), "invalid", id="prompt-too-long"),
+    ],
+)
+def test_a_request_that_cannot_run_is_refused_before_the_engine(replica, request_, kind):
+    record = a_record()
+
+    (failed,) = run(a_pipeline(replica), request_, record)
+
+    assert failed.error.kind == record.outcome == kind
+    assert replica.asked == []
+
+
+def test_too_many_are_refused(replica):
+    async def main():
+        replica.gate = asyncio.Event()
+        pipeline = a_pipeline(replica, max_running=1, max_queued=1)
+        held = [asyncio.create_task(generated(pipeline, a_request())) for _ in range(2)]
+        await asyncio.sleep(0)
+        (failed,) = await generated(pipeline, a_request())
+        replica.gate.set()
+        await asyncio.gather(*held)
+        return failed, await generated(pipeline, a_request())
+
+    failed, after = asyncio.run(main())
+
+    assert failed.error.kind == "rate_limited"
+    assert isinstance(after[-1], Finished)
+
+
+@pytest.mark.parametrize(
+    ("state", "kind"),
+    [
+        pytest.param({"is_ready": False}, "overloaded", id="not-ready"),
+        pytest.param({"is_lost": True}, "overloaded", id="lost-just-now"),
+        pytest.param(
+            {"ends_with": {"finish_reason": "error", "error": "it died"}}, "internal", id="died"
+        ),
+    ],
+)
+def test_an_engine_that_is_not_there_fails_the_request(replica, state, kind):
+    for name, value in state.items():
+        setattr(replica, name, value)
+
+    *_, failed = run(a_pipeline(replica), a_request(max_tokens=2))
+
+    assert isinstance(failed, Failed)
+    assert failed.error.kind == kind
+
+
+def test_a_bug_is_a_failure_of_its_request_only(replica, caplog):
+    replica.ends_with = {"num_cached_tokens": None}  # cannot be added up
+
+    *_, failed = run(a_pipeline(replica), a_request())
+
+    assert failed.error.kind == "internal"
+    assert "failed" in caplog.text
+
+
+def test_closing_early_closes_the_replicas_stream_and_meters_it(replica):
+    pipeline, record = a_pipeline(replica), a_record()
+
+    async def main():
+        async with aclosing(pipeline.generate(a_request(max_tokens=100), record)) as events:
+            async for event in events:
+                if event == TextDelta("2"):
+                    break
+
+    asyncio.run(main())
+
+    assert replica.running == 0
+    assert pipeline._meter.usage()["ann"].output == 2
+
+
+def test_counting_is_the_real_prompt(replica):
+    counted = asyncio.run(a_pipeline(replica).count_tokens(a_request(), a_record()))
+
+    assert counted == len(run_prompt(replica))

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+
+from server_reference.api.chat import ChatRequest
+from server_reference.api.errors import ApiError
+from server_reference.gateway.validation import check_model, fit
+
+
+def a_request(max_tokens=5, **fields):
+    return ChatRequest(model="tiny", messages=[], max_tokens=max_tokens, **fields)
+
+
+def test_another_model_is_404():
+    with pytest.raises(ApiError, match="no model 'tiny' here; this server serves 'smollm2'") as e:
+        check_model(a_request(), served="smollm2")
+
+    assert e.value.status("openai") == 404
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "prompt_tokens", "granted"),
+    [
+        pytest.param(5, 10, 5, id="fits"),
+        pytest.param(95, 10, 90, id="lowered-to-what-is-left"),
+        pytest.param(None, 10, 90, id="all-that-is-left"),
+        pytest.param(5, 99, 1, id="one-token-left"),
+        pytest.param(0, 100, 0, id="prefill-of-all"),
+    ],
+)
+def test_max_tokens_is_what_the_capacity_leaves(max_tokens, prompt_tokens, granted):
+    params = fit(a_request(max_tokens), prompt_tokens=prompt_tokens, capacity=100)
+
+    assert params.max_tokens == granted
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "prompt_tokens"),
+    [
+        pytest.param(1, 100, id="no-room-for-a-token"),
+        pytest.param(None, 100, id="no-room-and-no-limit"),
+        pytest.param(0, 101, id="prefill-too-long"),
+    ],
+)
+def test_a_prompt_that_cannot_fit_is_400_with_the_numbers(max_tokens, prompt_tokens):
+    with pytest.raises(ApiError, match=rf"{prompt_tokens} tokens .* 100 here") as refused:
+        fit(a_request(max_tokens), prompt_tokens=prompt_tokens, capacity=100)
+
+    assert refused.value.status("openai") == 400
+    assert refused.value.code == "context_length_exceeded"
+
+
+def test_sampling_is_passed_on():
+    request = a_request(temperature=0.2, top_k=4, top_p=0.7, seed=9, stop=("x",))
+
+    params = fit(request, prompt_tokens=1, capacity=100)
+
+    assert (params.temperature, params.top_k, params.top_p) == (0.2, 4, 0.7)
+    assert (params.seed, params.stop) == (9, ("x",))
