@@ -76,7 +76,7 @@ def _first_the_sdk(server: Server, model: str) -> None:
     with sdk.messages.stream(
         model=model,
         max_tokens=40,
-        temperature=0.0,
+        extra_body={"temperature": 0.0},  # this SDK has no parameter for it any more
         system=_SPEAKER.format(name="Lindenhof") + _RULES,
         messages=[{"role": "user", "content": _ASKED}],
     ) as stream:

@@ -136,7 +136,7 @@ def _carried(family: Any, present: Any, usual: Any, settings: Settings) -> NetOp
     pool: Any = getattr(present, "_pool", None)
     method = "handle_async_request" if usual is family.AsyncHTTPTransport else "handle_request"
     is_usual = type(present) is usual and pool is not None
-    if not is_usual or getattr(usual, method).__module__ != usual.__module__:
+    if not is_usual or getattr(usual, method).__module__.partition(".")[0] != family.__name__:
         return None
     special = ("_proxy", "_proxy_url", "_http2", "_uds", "_local_address", "_retries")
     if method in vars(present) or any(getattr(pool, name, None) for name in special):

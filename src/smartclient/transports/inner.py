@@ -52,9 +52,7 @@ def as_family(error: ExchangeError, family: Any, request: Any) -> Exception:
     """`error` as the class that callers of this family catch, and of ours too."""
     if isinstance(error, _InnerError):
         return error.original
-    translated: Exception = _rebuild(
-        family.__name__, error.kind, error.args, dict(error.__dict__)
-    )
+    translated: Exception = _rebuild(family.__name__, error.kind, error.args, dict(error.__dict__))
     translated.request = request  # type: ignore[attr-defined]  # the family's own attribute
     return translated
 

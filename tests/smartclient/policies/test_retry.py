@@ -184,7 +184,9 @@ def test_a_read_timeout_is_sent_again_when_asked():
     ok = a_reply()
     policy = retry(resend_after_timeout=True)
 
-    reply, _ = play(policy.flow(a_call(), exchange), [an_error("read_timeout", "all"), None, ok, None])
+    reply, _ = play(
+        policy.flow(a_call(), exchange), [an_error("read_timeout", "all"), None, ok, None]
+    )
 
     assert reply is ok
 
