@@ -43,8 +43,10 @@ class MessageAccumulator:
                     self._by_index[value.index].stop()
             case "message_start" if value.message is not None:
                 self._message = value.message.to_dict()
-                for block in self._message.pop("content", None) or ():
-                    self._blocks.append(_Block(block))
+                content = self._message.pop("content", None)
+                for block in content if isinstance(content, list) else ():
+                    if isinstance(block, dict):
+                        self._blocks.append(_Block(block))
             case "message_delta":
                 self._update(value)
             case _:
@@ -54,7 +56,9 @@ class MessageAccumulator:
         """The message, as far as it has come; `None` before anything has."""
         if not self._message and not self._blocks:
             return None
-        start = {"type": "message", "role": "assistant"} | self._message
+        start = dict(self._message)
+        start.setdefault("type", "message")
+        start.setdefault("role", "assistant")
         usage = start.pop("usage", None)
         end = {"stop_reason": start.pop("stop_reason", None)}
         end["stop_sequence"] = start.pop("stop_sequence", None)
@@ -72,7 +76,7 @@ class MessageAccumulator:
         if block is not None:
             return block
         # A delta before its start.
-        kind = _TYPE_BY_DELTA.get(value.delta.type or "", "text")
+        kind = _TYPE_BY_DELTA.get(str(value.delta.type), "text")
         return self._open(value.index, {"type": kind})
 
     def _update(self, value: MessageStreamEvent) -> None:
@@ -82,9 +86,9 @@ class MessageAccumulator:
                 self._message |= told
             elif name == "usage" and isinstance(told, dict):
                 # Cumulative counts replace those of the start; a null tells nothing.
-                counts = self._message.get("usage") or {}
+                counts = self._message.get("usage")
                 new = {key: count for key, count in told.items() if count is not None}
-                self._message["usage"] = counts | new
+                self._message["usage"] = counts | new if isinstance(counts, dict) else new
             elif name not in ("type", "delta", "usage"):
                 self._message[name] = told
 
@@ -98,11 +102,12 @@ class _Block:
         self._json: list[str] = []
 
     def add(self, delta: EventDelta) -> None:
-        if delta.text:
+        # Any type may have come, see `Text`.
+        if isinstance(delta.text, str):
             self._add_text("text", delta.text)
-        elif delta.partial_json:
+        elif isinstance(delta.partial_json, str):
             self._json.append(delta.partial_json)
-        elif delta.thinking:
+        elif isinstance(delta.thinking, str):
             self._add_text("thinking", delta.thinking)
         elif delta.signature is not None:
             self._start["signature"] = delta.signature
@@ -130,5 +135,6 @@ class _Block:
     def _add_text(self, name: str, piece: str) -> None:
         pieces = self._pieces.get(name)
         if pieces is None:
-            pieces = self._pieces[name] = [self._start.get(name) or ""]
+            start = self._start.get(name)
+            pieces = self._pieces[name] = [start if isinstance(start, str) else ""]
         pieces.append(piece)

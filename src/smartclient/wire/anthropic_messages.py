@@ -12,9 +12,9 @@ import msgspec
 from . import anthropic_types as types
 from ._base import Delta, Failure, Part, Usage
 from .anthropic_accumulator import MessageAccumulator
-from .failures import malformed, read_failure, stream_failure
+from .failures import malformed, read_failure, reported
 from .sse import Event
-from .value import build, decode, struct
+from .value import build, decode, sourced, struct
 
 __all__ = ["AnthropicMessages"]
 
@@ -43,14 +43,13 @@ class AnthropicMessages:
     def whole(self, body: bytes) -> Delta:
         try:
             message = self.value(body)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except msgspec.DecodeError as error:
             return Delta(failure=malformed(f"the reply is no Messages JSON: {error}"))
-        error_object = message.__dict__.get("error")
-        if error_object is not None:
-            return Delta(failure=stream_failure(error_object))
+        if message.__dict__.get("error") is not None:
+            return Delta(failure=reported(body))
         return Delta(
             has_tokens=bool(message.content),
-            usage=usage(message.__dict__.get("usage")),
+            usage=_usage(message.__dict__.get("usage")),
             is_terminal=True,
             finish=message.stop_reason,
         )
@@ -69,18 +68,18 @@ class AnthropicMessages:
         return msgspec.json.Decoder(types.MessageStreamEvent, dec_hook=build)
 
     def _read(self, event: Event, value: types.MessageStreamEvent) -> Part:
-        value._source = event.data
+        sourced(value, event.data)
         kind = value.type or event.event
+        if value.error is not None or kind == "error":
+            return Part(None, Delta(failure=reported(event.data)))
         if kind == "content_block_delta":
             delta = value.delta
             has_tokens = delta.text or delta.thinking or delta.partial_json
             return Part(value, _TOKENS if has_tokens else _NOTHING)
-        if value.error is not None or kind == "error":
-            return Part(None, Delta(failure=stream_failure(value.error or value.to_dict())))
         match kind:
             case "message_start":
                 told = value.message.__dict__.get("usage") if value.message else None
-                return Part(value, Delta(usage=usage(told)))
+                return Part(value, Delta(usage=_usage(told)))
             case "content_block_start":
                 # Empty as a rule; some servers put the first words here.
                 block = value.content_block
@@ -100,16 +99,16 @@ class AnthropicMessages:
         text = event.data.strip()
         if text in ("", "[DONE]"):
             return _SILENT
-        if event.event == "error" and not text.startswith("{"):
-            return Part(None, Delta(failure=stream_failure(text)))
         try:
+            if event.event == "error":
+                return Part(None, Delta(failure=reported(text)))
             return self._read(event, struct(types.MessageStreamEvent, decode(text)))
         except (msgspec.DecodeError, RecursionError):
             what = f"an event {event.event!r} of {len(text):,} characters cannot be read: {error}"
             return Part(None, Delta(failure=malformed(what)))
 
 
-def usage(counts: types.Usage | None) -> Usage | None:
+def _usage(counts: types.Usage | None) -> Usage | None:
     """The counts of a whole message; one that is missing or null is 0."""
     if not isinstance(counts, types.Usage):
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from .value import Number, StreamValue, Text, Value
 
@@ -25,20 +25,20 @@ __all__ = [
 ]
 
 
-class CacheCreation(StreamValue):
+class CacheCreation(StreamValue, frozen=True):
     """Input tokens written to the cache, by time to live."""
 
     ephemeral_5m_input_tokens: Number = None
     ephemeral_1h_input_tokens: Number = None
 
 
-class OutputTokensDetails(StreamValue):
+class OutputTokensDetails(StreamValue, frozen=True):
     """Parts of the output tokens."""
 
     thinking_tokens: Number = None
 
 
-class Usage(StreamValue):
+class Usage(StreamValue, frozen=True):
     """Token counts in this API's words: `input_tokens` leaves the cached ones out."""
 
     input_tokens: Number = None
@@ -83,7 +83,7 @@ class Message(Value):
     container: Mapping[str, Any] | None = None
 
 
-class EventDelta(StreamValue):
+class EventDelta(StreamValue, frozen=True):
     """What an event adds: to a block, or to the message."""
 
     type: Text = None
@@ -96,7 +96,7 @@ class EventDelta(StreamValue):
     stop_sequence: Text = None
 
 
-class MessageStreamEvent(StreamValue):
+class MessageStreamEvent(StreamValue, frozen=True):
     """One event of a stream; `type` says which of its fields were sent.
 
     `delta` is never `None`, so that `event.delta.text` can be asked of every event.
@@ -104,7 +104,7 @@ class MessageStreamEvent(StreamValue):
 
     type: Text = None
     index: Number = None
-    delta: EventDelta = field(default_factory=EventDelta)
+    delta: EventDelta = EventDelta()
     message: Message | None = None
     content_block: ContentBlock | None = None
     usage: Usage | None = None

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from ._base import Failure, FailureKind
-from .value import decode
+from .value import canonical, decode
 
-__all__ = ["failure_by_status", "malformed", "read_failure", "stream_failure"]
+__all__ = ["failure_by_status", "malformed", "read_failure", "reported", "stream_failure"]
 
 _MAX_MESSAGE = 500  # characters
 
@@ -113,15 +113,26 @@ def read_failure(status: int, body: bytes) -> Failure:
     )
 
 
-def stream_failure(error: Any) -> Failure:
-    """Read an error inside a stream, whose status had been a success.
+def reported(data: str | bytes) -> Failure:
+    """Read the error in an event's data, or in the body of a reply whose status was good."""
+    return _without_status(*_parsed(data.encode() if isinstance(data, str) else data))
 
-    A name that nobody knows counts as the server's failure: what is wrong with a request
-    is found before a stream begins.
-    """
+
+def stream_failure(error: Any) -> Failure:
+    """Read an error object, or what stands in its place, under a status that was good."""
     fields = _error_fields(error)
+    return _without_status(fields, _message(fields))
+
+
+def malformed(what: str) -> Failure:
+    """What came is not what the format promises."""
+    return Failure(kind="malformed", message=_bounded(what))
+
+
+def _without_status(fields: Mapping[str, Any], message: str) -> Failure:
+    # A name that nobody knows counts as the server's failure: what is wrong with a request
+    # is found before a stream begins.
     type_, code = _names(fields)
-    message = _message(fields)
     status = int(code) if code is not None and re.fullmatch("[45][0-9]{2}", code) else None
     if _is_money(type_, code):
         kind: FailureKind = "money"
@@ -133,14 +144,9 @@ def stream_failure(error: Any) -> Failure:
         kind=kind,
         type=type_,
         code=code,
-        message=_bounded(message) or "the stream reports an error and says nothing more",
-        is_transient=kind in _TRANSIENT_KINDS and status in (_TRANSIENT_STATUSES | {None}),
+        message=_bounded(message) or "an error is reported that says nothing more",
+        is_transient=kind in _TRANSIENT_KINDS and (status or 500) in _TRANSIENT_STATUSES,
     )
-
-
-def malformed(what: str) -> Failure:
-    """What came is not what the format promises."""
-    return Failure(kind="malformed", message=_bounded(what))
 
 
 def _kind_by_status(status: int) -> FailureKind:
@@ -196,7 +202,7 @@ def _message(error: Mapping[str, Any]) -> str:
         if isinstance(value, str) and value:
             return value
         if value is not None and value != "":
-            return msgspec.json.encode(value).decode()
+            return canonical(value).decode()
     return ""
 
 
@@ -210,4 +216,5 @@ def _text(body: bytes) -> str:
 
 
 def _bounded(message: str) -> str:
+    message = message.encode("utf-8", "replace").decode()  # it may hold half a surrogate pair
     return message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 1] + "…"

@@ -29,7 +29,9 @@ class CompletionAccumulator:
         for name, told in value.to_dict().items():
             if name == "choices":
                 for choice in _objects(told):
-                    self._choices.setdefault(choice.get("index") or 0, _Choice()).add(choice)
+                    index = choice.get("index")
+                    key = index if isinstance(index, int) else 0
+                    self._choices.setdefault(key, _Choice()).add(choice)
             elif told or name not in self._fields:
                 # The last one told wins, but empty names in the first chunk, or null usage
                 # in the last, tell nothing.
@@ -100,11 +102,11 @@ class _ToolCalls:
 
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
-        self._by_id: dict[Any, dict[str, Any]] = {}
-        self._by_index: dict[Any, dict[str, Any]] = {}
+        self._by_id: dict[str, dict[str, Any]] = {}
+        self._by_index: dict[str, dict[str, Any]] = {}
 
     def add(self, piece: dict[str, Any]) -> None:
-        name, index = piece.get("id"), piece.get("index")
+        name, index = str(piece.get("id") or ""), str(piece.get("index"))
         call = self._by_id.get(name) if name else self._by_index.get(index)
         if call is None:
             call = self._adopted(name, index)
@@ -121,12 +123,12 @@ class _ToolCalls:
         whole = {"type": "function", "function": {"name": None, "arguments": ""}}
         return [whole | call for call in self.calls]
 
-    def _adopted(self, name: Any, index: Any) -> dict[str, Any]:
+    def _adopted(self, name: str, index: str) -> dict[str, Any]:
         """The call of a piece with a new id, or with neither a known id nor a known index."""
         known = self._by_index.get(index)
         if name and known is not None and "id" not in known:
             return known  # its id comes late
-        if not name and index is None and self.calls:
+        if not name and index == "None" and self.calls:
             return self.calls[-1]
         self.calls.append({})
         return self.calls[-1]
@@ -138,10 +140,10 @@ def _join_function(function: dict[str, Any], piece: dict[str, Any]) -> None:
             # null is no text (opentelemetry-python-contrib#4350); some send an object at once
             text = told if isinstance(told, str) else ""
             function["arguments"] = function.get("arguments", "") + text
-        elif field == "name" and function.get("name") and told:
+        elif field == "name" and function.get("name") and isinstance(told, str):
             # In pieces, or the whole name again with each piece.
             function["name"] += told if told != function["name"] else ""
-        elif told is not None:
+        elif told is not None and (field != "name" or isinstance(told, str)):
             function[field] = told
 
 

@@ -5,6 +5,7 @@ Source: OpenAI API reference, "Chat Completions"; read as its many imitators spe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -12,10 +13,10 @@ import msgspec
 
 from . import openai_types as types
 from ._base import Delta, Failure, Part, Usage
-from .failures import malformed, read_failure, stream_failure
+from .failures import malformed, read_failure, reported, stream_failure
 from .openai_accumulator import CompletionAccumulator
 from .sse import Event
-from .value import build, decode, struct
+from .value import build, decode, sourced, struct
 
 __all__ = ["OpenAIChat"]
 
@@ -46,16 +47,18 @@ class OpenAIChat:
     def whole(self, body: bytes) -> Delta:
         try:
             completion = self.value(body)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except msgspec.DecodeError as error:
             return Delta(failure=malformed(f"the reply is no Chat Completions JSON: {error}"))
-        failure = _failure_of(completion.__dict__.get("error"), completion.choices)
-        if failure is not None:
+        choices = completion.choices if isinstance(completion.choices, list) else []
+        if completion.__dict__.get("error") is not None:
+            return Delta(failure=reported(body))
+        if (failure := _failed(choices)) is not None:
             return Delta(failure=failure)
         return Delta(
-            has_tokens=bool(completion.choices),
-            usage=usage(completion.usage),
+            has_tokens=bool(choices),
+            usage=_usage(completion.usage),
             is_terminal=True,
-            finish=_finish(completion.choices),
+            finish=_finish(choices),
         )
 
     def value(self, body: bytes) -> types.ChatCompletion:
@@ -72,20 +75,19 @@ class OpenAIChat:
         return msgspec.json.Decoder(types.ChatCompletionChunk, dec_hook=build)
 
     def _read(self, event: Event, value: types.ChatCompletionChunk) -> Part:
-        value._source = event.data
+        sourced(value, event.data)
         if value.error is not None or event.event == "error" or value.object == "error":
-            error = value.to_dict() if value.error is None else value.error
-            return Part(None, Delta(failure=stream_failure(error)))
+            return Part(None, Delta(failure=reported(event.data)))
         has_tokens, finish = False, None
         for choice in value.choices:
             has_tokens = has_tokens or _has_tokens(choice.delta)
             if choice.finish_reason is not None:
                 if choice.finish_reason == "error":
-                    return Part(None, Delta(failure=_failure_of(None, value.choices)))
+                    return Part(None, Delta(failure=_failed(value.choices)))
                 finish = finish or choice.finish_reason
         if finish is None and value.usage is None:
             return Part(value, _TOKENS if has_tokens else _NOTHING)
-        delta = Delta(has_tokens=has_tokens, usage=usage(value.usage), finish=finish)
+        delta = Delta(has_tokens=has_tokens, usage=_usage(value.usage), finish=finish)
         return Part(value, delta)
 
     def _odd_part(self, event: Event, error: Exception) -> Part:
@@ -95,16 +97,16 @@ class OpenAIChat:
             return _DONE
         if not text:
             return _SILENT
-        if event.event == "error" and not text.startswith("{"):
-            return Part(None, Delta(failure=stream_failure(text)))
         try:
+            if event.event == "error":
+                return Part(None, Delta(failure=reported(text)))
             return self._read(event, struct(types.ChatCompletionChunk, decode(text)))
         except (msgspec.DecodeError, RecursionError):
             what = f"a chunk of {len(text):,} characters cannot be read: {error}"
             return Part(None, Delta(failure=malformed(what)))
 
 
-def usage(counts: types.CompletionUsage | None) -> Usage | None:
+def _usage(counts: types.CompletionUsage | None) -> Usage | None:
     """The counts of a reply; one that is null is 0, cached ones nobody told are unknown."""
     if not isinstance(counts, types.CompletionUsage):
         return None
@@ -136,17 +138,15 @@ def _has_tokens(delta: types.ChunkDelta) -> bool:
     )
 
 
-def _finish(choices: Any) -> str | None:
+def _finish(choices: Iterable[Any]) -> str | None:
     reasons = (choice.finish_reason for choice in choices if isinstance(choice, types.Choice))
     return next((reason for reason in reasons if reason), None)
 
 
-def _failure_of(error: Any, choices: Any) -> Failure | None:
-    """The failure that a reply reports beside its choices, or inside one of them."""
-    if error is not None:
-        return stream_failure(error)
+def _failed(choices: Iterable[Any]) -> Failure | None:
+    """The failure inside the choices of a reply or a chunk."""
     for choice in choices:
         if getattr(choice, "finish_reason", None) == "error":
-            inner = getattr(choice, "error", None)
-            return stream_failure(inner or "the model's answer ended with finish_reason error")
+            error = getattr(choice, "error", None)
+            return stream_failure(error or "the answer ended with finish_reason error")
     return None

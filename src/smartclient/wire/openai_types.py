@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-class PromptTokensDetails(StreamValue):
+class PromptTokensDetails(StreamValue, frozen=True):
     """Parts of the prompt tokens."""
 
     cached_tokens: Number = None
@@ -38,7 +38,7 @@ class PromptTokensDetails(StreamValue):
     audio_tokens: Number = None
 
 
-class CompletionTokensDetails(StreamValue):
+class CompletionTokensDetails(StreamValue, frozen=True):
     """Parts of the completion tokens."""
 
     reasoning_tokens: Number = None
@@ -47,7 +47,7 @@ class CompletionTokensDetails(StreamValue):
     rejected_prediction_tokens: Number = None
 
 
-class CompletionUsage(StreamValue):
+class CompletionUsage(StreamValue, frozen=True):
     """Token counts in this API's words: `prompt_tokens` includes the cached ones."""
 
     prompt_tokens: Number = None
@@ -116,14 +116,14 @@ class ChatCompletion(Value):
     system_fingerprint: str | None = None
 
 
-class ChunkFunction(StreamValue):
+class ChunkFunction(StreamValue, frozen=True):
     """A piece of what a tool call calls."""
 
     name: Text = None
     arguments: Text = None
 
 
-class ChunkToolCall(StreamValue):
+class ChunkToolCall(StreamValue, frozen=True):
     """A piece of a tool call; pieces belong together by `id`, or else by `index`."""
 
     index: Number = None
@@ -132,7 +132,7 @@ class ChunkToolCall(StreamValue):
     function: ChunkFunction | None = None
 
 
-class ChunkDelta(StreamValue):
+class ChunkDelta(StreamValue, frozen=True):
     """What a chunk adds to one choice's message."""
 
     role: Text = None
@@ -144,22 +144,22 @@ class ChunkDelta(StreamValue):
     function_call: ChunkFunction | None = None
 
 
-class ChunkChoice(StreamValue):
+class ChunkChoice(StreamValue, frozen=True):
     """What a chunk adds to one choice."""
 
     index: Number = None
-    delta: ChunkDelta = field(default_factory=ChunkDelta)
+    delta: ChunkDelta = ChunkDelta()
     finish_reason: Text = None
     logprobs: Any = None
     error: Any = None
 
 
-class ChatCompletionChunk(StreamValue):
+class ChatCompletionChunk(StreamValue, frozen=True):
     """One event of a stream. Chunks without choices are usual."""
 
     id: Text = None
     object: Text = None
-    created: Number = None
+    created: Any = None  # some send a fraction
     model: Text = None
     choices: list[ChunkChoice] = field(default_factory=list)
     usage: CompletionUsage | None = None

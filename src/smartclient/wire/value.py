@@ -9,11 +9,12 @@ What only flows by, and is never sent back, is a `StreamValue`, which is faster.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import force_setattr
 
 __all__ = [
     "Number",
@@ -23,19 +24,25 @@ __all__ = [
     "build",
     "canonical",
     "decode",
+    "sourced",
     "struct",
     "verbatim",
 ]
 
 if TYPE_CHECKING:
-    Text: TypeAlias = str | None
-    Number: TypeAlias = int | None
+    _Text: TypeAlias = str | None
 else:
-    # At run time any type is taken: a number where a string belongs must not end a stream.
-    Text = Number = Any
+    # At run time any type is taken: a number where a name belongs must not end a stream.
+    _Text = Any
+
+Text: TypeAlias = _Text
+Number: TypeAlias = int | None
+_Kind: TypeAlias = "type[Value] | type[StreamValue]"
 
 T = TypeVar("T")
+StreamT = TypeVar("StreamT", bound="StreamValue")
 
+_OURS = frozenset({"from_json", "of", "raw", "to_dict"})  # no field hides these
 _SHOWN = 80  # characters of a string that a repr shows
 
 
@@ -49,7 +56,7 @@ class Value:
     __slots__ = ("__dict__", "_raw")
 
     _raw: bytes
-    _nested: ClassVar[Mapping[str, type[Value] | type[Struct]]] = {}
+    _nested: ClassVar[Mapping[str, _Kind]] = {}
     """Fields that hold objects, or lists of objects, of a class of their own."""
 
     @classmethod
@@ -60,15 +67,14 @@ class Value:
             msgspec.DecodeError: It is not a JSON object.
         """
         try:
-            fields = cls._read(raw)
+            fields = cls._fields(_FIELDS.decode(raw), _object)
         except msgspec.ValidationError:
             raise
         except msgspec.DecodeError as error:
-            fields = cls._read(canonical(_loads(raw, error)))
-        self = cls.__new__(cls)
-        object.__setattr__(self, "_raw", raw)
-        self.__dict__.update(fields)
-        return self
+            fields = cls._fields(_loads(raw, error), _plain_object)
+        except RecursionError:
+            raise msgspec.DecodeError("the JSON is nested too deeply") from None
+        return cls._with(raw, fields)
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
@@ -76,13 +82,20 @@ class Value:
         return cls.from_json(canonical(fields))
 
     @classmethod
-    def _read(cls, raw: bytes) -> dict[str, Any]:
-        parts = _FIELDS.decode(raw)
-        return {
-            name: _object(cls._nested[name], bytes(part)) if name in cls._nested else value
-            for name, part in parts.items()
-            if (value := _DECODER.decode(part)) is not None
-        }
+    def _with(cls, raw: bytes, fields: dict[str, Any]) -> Self:
+        self = cls.__new__(cls)
+        object.__setattr__(self, "_raw", raw)
+        self.__dict__.update(fields)
+        return self
+
+    @classmethod
+    def _fields(cls, parts: Any, read: Callable[[_Kind | None, Any], Any]) -> dict[str, Any]:
+        fields = {}
+        for name, part in parts.items():
+            value = read(cls._nested.get(name), part)
+            if value is not None and name[:1] != "_" and name not in _OURS:
+                fields[name] = value
+        return fields
 
     @property
     def raw(self) -> bytes:
@@ -103,9 +116,6 @@ class Value:
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.__dict__ == other.__dict__
 
-    def __hash__(self) -> int:
-        raise TypeError(f"{type(self).__name__} is compared by content, so it has no hash")
-
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_json, (self._raw,)
 
@@ -113,13 +123,13 @@ class Value:
         return _shown(type(self).__name__, self.__dict__.items())
 
 
-class StreamValue(Struct):
+class StreamValue(Struct, frozen=True):
     """One event of a stream, or a part of one. A field that was not told is `None`.
 
     Fields that the class does not name are in the event's `to_dict()`.
     """
 
-    # Set by the adapter; the name is one that no provider uses.
+    # Set by `sourced`; the name is one that no provider uses.
     _source: str = msgspec.field(default="", name="smartclient:source")
 
     @property
@@ -140,6 +150,12 @@ class StreamValue(Struct):
     def __repr__(self) -> str:
         told = ((name, getattr(self, name)) for name in self._told())
         return _shown(type(self).__name__, told)
+
+
+def sourced(event: StreamT, source: str) -> StreamT:
+    """`event`, which nobody else has seen yet, with the JSON that it was read from."""
+    force_setattr(event, "_source", source)
+    return event
 
 
 def decode(data: str | bytes) -> Any:
@@ -175,7 +191,7 @@ def build(kind: type, fields: Any) -> Any:
     """Make the `Value` that stands inside a struct; for msgspec's `dec_hook`."""
     if issubclass(kind, Value) and isinstance(fields, Mapping):
         return kind.of(fields)
-    raise NotImplementedError(f"{kind.__name__} cannot be made from {type(fields).__name__}")
+    raise TypeError(f"{kind.__name__} cannot be made from {type(fields).__name__}")
 
 
 def verbatim(value: Any) -> Raw:
@@ -189,20 +205,40 @@ def verbatim(value: Any) -> Raw:
 
 
 def _loads(data: str | bytes, error: msgspec.DecodeError) -> Any:
+    """What the standard library makes of it."""
     try:
-        return json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError):
         raise error from None  # msgspec says better what is wrong, and where
+    if not isinstance(document, dict | list):
+        raise error
+    return document
 
 
-def _object(kind: type[Value] | type[Struct], source: bytes) -> Any:
+def _object(kind: _Kind | None, part: Raw) -> Any:
+    """A field from its source, which it keeps."""
+    if kind is None:
+        return _DECODER.decode(part)
+    source = bytes(part)
     if source[:1] == b"[":
-        return [_object(kind, bytes(item)) for item in _ITEMS.decode(source)]
-    if source[:1] != b"{":
-        return _DECODER.decode(source)
-    if issubclass(kind, Value):
+        return [_object(kind, item) for item in _ITEMS.decode(source)]
+    if source[:1] == b"{" and issubclass(kind, Value):
         return kind.from_json(source)
-    return struct(kind, _DECODER.decode(source))
+    return _plain_object(kind, _DECODER.decode(source))
+
+
+def _plain_object(kind: _Kind | None, value: Any) -> Any:
+    """A field that has been decoded already; its source is the canonical encoding."""
+    if kind is None or not isinstance(value, dict | list):
+        return value
+    if isinstance(value, list):
+        return [_plain_object(kind, item) for item in value]
+    if issubclass(kind, Value):
+        return kind._with(canonical(value), kind._fields(value, _plain_object))
+    try:
+        return struct(kind, value)
+    except msgspec.ValidationError:
+        return value  # of no shape that we know
 
 
 def _plain(value: Any) -> Any:
