@@ -288,25 +288,24 @@ class Response:
         origin, reused = self._call.origin, timeline.reused
         if connection is None:
             raise failures.closed_by_us(origin, sent="all", reused=reused)
+        if parser.failure is not None:
+            self.cut()
+            raise failures.broken(origin, parser.failure, reused=reused) from parser.failure
         timeout = self._call.timeout.read
         try:
             data = connection.receive(timeout)
             if connection.is_cut:
                 raise failures.closed_by_us(origin, sent="all", reused=reused)
-            if not data:
-                parser.feed_eof()
-            else:
-                if timeline.first_byte is None:
-                    timeline.first_byte = self._clock.monotonic()
-                parser.feed(data)
+            if data and timeline.first_byte is None:
+                timeline.first_byte = self._clock.monotonic()
+            parser.feed(data)
         except TimeoutError:
             self.cut()
             raise failures.read_timeout(
                 origin, timeout=timeout or 0.0, awaited=awaited, reused=reused
             ) from None
-        except BadReplyError as error:
-            self.cut()
-            raise failures.broken(origin, error, reused=reused) from error
+        except BadReplyError:
+            return  # what came before it is read first
         except OSError as error:
             self.cut()
             raise failures.unread(origin, error, begun=parser.is_begun, reused=reused) from error

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+
 from .._call import Origin
 from .._errors import ExchangeError, ExchangeKind, Sent
 
@@ -33,11 +36,16 @@ def client_closed() -> RuntimeError:
     return RuntimeError("this client is closed; make a new one, or close it later")
 
 
-def _reason(error: OSError) -> str:
-    return error.strerror or type(error).__name__
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError):
+        # The system's own words: asyncio puts other ones, with addresses, into `strerror`.
+        if error.errno is not None and not isinstance(error, socket.gaierror):
+            return os.strerror(error.errno)
+        return error.strerror or type(error).__name__
+    return type(error).__name__
 
 
-def unresolved(origin: Origin, error: OSError) -> ExchangeError:
+def unresolved(origin: Origin, error: OSError | UnicodeError) -> ExchangeError:
     return ExchangeError(
         f"the host name of {origin} has no address ({_reason(error)}); "
         "check base_url and the network",

@@ -138,6 +138,7 @@ class ReplyParser:
         idle_timeout: Seconds the server will keep the idle connection, where it says so.
         unread: Body bytes that wait to be taken.
         received: Body bytes that have come.
+        failure: What `feed` raised.
     """
 
     __slots__ = (
@@ -148,6 +149,7 @@ class ReplyParser:
         "_is_head_request",
         "_parser",
         "_remaining",
+        "failure",
         "headers",
         "idle_timeout",
         "is_begun",
@@ -178,18 +180,30 @@ class ReplyParser:
         self.keep_alive = True
         self.idle_timeout: float | None = None
         self.unread = self.received = 0
+        self.failure: BadReplyError | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take what came from the connection.
+        """Take what came from the connection; empty data is its end.
 
         Raises:
-            BadReplyError: It is not HTTP, or crosses a limit.
+            BadReplyError: It is not HTTP, crosses a limit, or ends too early. What had come
+                before can still be taken.
         """
+        try:
+            if data:
+                self._feed(data)
+            else:
+                self._feed_eof()
+        except BadReplyError as error:
+            self.failure = error
+            self.keep_alive = False
+            raise
+
+    def _feed(self, data: bytes) -> None:
         if self.status is None:
-            rest = self._feed_head(data)
-            if not rest:
+            data = self._feed_head(data)
+            if not data:
                 return
-            data = rest
         if self.is_complete:
             self.keep_alive = False  # bytes after the end: what they belong to is unknown
         elif self._parser is not None:
@@ -199,12 +213,7 @@ class ReplyParser:
         else:
             self._feed_counted(data, self._remaining)
 
-    def feed_eof(self) -> None:
-        """Take note that the server closed.
-
-        Raises:
-            BadReplyError: The reply had not ended.
-        """
+    def _feed_eof(self) -> None:
         self.keep_alive = False
         if self.is_complete:
             return

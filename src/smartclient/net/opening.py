@@ -86,7 +86,7 @@ class _Opening:
         origin = self.origin
         try:
             found = await self.loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise failures.unresolved(origin, error) from error
         return addresses_of(found)
 

@@ -117,7 +117,7 @@ class SocketConnection:
         try:
             while not parser.is_complete and budget >= 0 and now < self._drained_by:
                 data = self.receive(wait)
-                parser.feed(data) if data else parser.feed_eof()
+                parser.feed(data)
                 budget -= parser.drop()
         except TimeoutError:
             return "pending"
@@ -220,7 +220,7 @@ def connect(
 def _look_up(origin: Origin) -> list[Address]:
     try:
         found = socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise failures.unresolved(origin, error) from error
     return addresses_of(found)
 

@@ -173,8 +173,9 @@ class StreamConnection(asyncio.Protocol):
             TimeoutError: Nothing was taken for `timeout` seconds.
             OSError: The connection broke.
         """
-        transport = self._transport
+        transport, parser = self._transport, self.parser
         assert transport is not None
+        assert parser is not None
         if self._is_dead():
             raise BrokenPipeError
         if self._tls is not None:
@@ -185,7 +186,7 @@ class StreamConnection(asyncio.Protocol):
             raise BrokenPipeError  # the first attempt failed; its error comes later, if at all
         left = transport.get_write_buffer_size()
         self.has_written = self.has_written or left < len(data)
-        while self._is_write_paused and (self.parser is None or self.parser.status is None):
+        while self._is_write_paused and parser.status is None:
             if self.failure is not None or self.is_cut:
                 raise self.failure if isinstance(self.failure, OSError) else BrokenPipeError
             await self.wait(timeout)
@@ -302,7 +303,7 @@ class StreamConnection(asyncio.Protocol):
         parser = self.parser
         if parser is not None and self.failure is None:
             try:
-                parser.feed_eof()
+                parser.feed(b"")
             except BadReplyError as error:
                 self._fail(error)
                 return
