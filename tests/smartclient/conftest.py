@@ -1,0 +1,25 @@
+"""The worlds in which the client's tests run."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.smartclient.fakes import ASYNCIO, BLOCKING, TRIO, World
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(BLOCKING, id="blocking"),
+        pytest.param(ASYNCIO, id="asyncio"),
+        pytest.param(TRIO, id="trio"),
+    ]
+)
+def world(request: pytest.FixtureRequest) -> World:
+    """Blocking, asyncio and trio: where flows and bodies run."""
+    return request.param
+
+
+@pytest.fixture(params=[pytest.param(BLOCKING, id="blocking"), pytest.param(ASYNCIO, id="asyncio")])
+def home(request: pytest.FixtureRequest) -> World:
+    """Blocking and asyncio: where our own clients run."""
+    return request.param

@@ -1,0 +1,182 @@
+"""One report for each call, when its body has ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from smartclient._call import Origin, Span
+from smartclient._errors import ExchangeError, RefusedError
+from smartclient._flow import Outcome, exchange
+from smartclient.policies import telemetry
+from smartclient.policies.telemetry import Telemetry
+from smartclient.report import Stage
+from smartclient.testing import ManualClock, a_call, a_reply, play
+from smartclient.wire import Delta, Failure, Usage
+
+TOKENS = Delta(has_tokens=True)
+COMPLETE = Outcome("complete", 9.0)
+
+
+def watched(call=None, reply=None, **headers):
+    """A tap on a reply, and the reports that it makes."""
+    reports = []
+    call = call or a_call()
+    flow = Telemetry(clock=ManualClock(5.0), publish=reports.append).flow(call, exchange)
+    reply, _ = play(flow, [reply or a_reply(200, **headers)])
+    return reply.taps[0], reports
+
+
+def report_of(tap, reports, outcome=COMPLETE):
+    play(tap.after(outcome), [])
+    return reports[0]
+
+
+def test_nothing_is_reported_before_the_body_has_ended():
+    tap, reports = watched()
+
+    tap.feed(TOKENS, 1.0)
+
+    assert reports == []
+
+
+def test_the_report_names_the_call():
+    report = report_of(*watched(request_id="req_1"))
+
+    assert (report.provider, report.model, report.endpoint) == (
+        "anthropic",
+        "tiny",
+        "POST /v1/messages",
+    )
+    assert (report.status, report.request_id, report.duration, report.error) == (
+        200,
+        "req_1",
+        9.0,
+        None,
+    )
+
+
+def test_a_call_of_an_unknown_format_is_reported_too():
+    report = report_of(*watched(a_call(path="/v1/files?purpose=x", payload={})))
+
+    assert (report.provider, report.endpoint, report.request_id) == (None, "POST /v1/files", None)
+
+
+def test_the_first_token_and_the_gaps_are_timed():
+    tap, reports = watched()
+
+    for delta, at in [(Delta(), 1.0), (TOKENS, 2.0), (TOKENS, 2.5), (Delta(), 3.0), (TOKENS, 4.0)]:
+        tap.feed(delta, at)
+    report = report_of(tap, reports)
+
+    assert (report.ttft, report.itl_p50, report.itl_max) == (2.0, 1.0, 1.5)
+    assert report.stages["ttft"] == Stage(0.0, 2.0)
+    assert report.stages["decode"] == Stage(2.0, 2.0)
+
+
+def test_without_tokens_no_time_is_made_up():
+    report = report_of(*watched())
+
+    assert report.ttft is report.itl_p50 is report.itl_max is report.usage is None
+    assert "ttft" not in report.stages
+
+
+def test_counts_are_updated_never_added():
+    tap, reports = watched()
+
+    tap.feed(Delta(usage=Usage(uncached=9, output=1)), 1.0)
+    tap.feed(Delta(usage=Usage(output=7), finish="end_turn"), 2.0)
+    tap.feed(Delta(), 3.0)
+    report = report_of(tap, reports)
+
+    assert report.usage == Usage(uncached=9, output=7)
+    assert report.finish == "end_turn"
+
+
+def test_an_endless_stream_does_not_fill_the_memory(monkeypatch):
+    monkeypatch.setattr(telemetry, "_MAX_GAPS", 2)
+    tap, reports = watched()
+
+    for at in [0.0, 1.0, 2.0, 102.0]:
+        tap.feed(TOKENS, at)
+
+    assert report_of(tap, reports).itl_max == 1.0
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error"),
+    [
+        pytest.param(Outcome("complete", 1.0), None, id="complete"),
+        pytest.param(Outcome("cut", 1.0), "cut", id="cut"),
+        pytest.param(Outcome("incomplete", 1.0), "incomplete", id="incomplete"),
+        pytest.param(Outcome("failed", 1.0, "read"), "read", id="failed"),
+    ],
+)
+def test_a_body_that_ended_early_says_how(outcome, error):
+    assert report_of(*watched(), outcome).error == error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        pytest.param(ExchangeError("no", kind="connect"), "connect", id="exchange"),
+        pytest.param(RefusedError("no"), "refused", id="refused"),
+    ],
+)
+def test_a_call_without_a_reply_is_reported_at_once(error, kind):
+    call, reports = a_call(), []
+    call.trace.begin(call.origin, at=2.0)
+    flow = Telemetry(clock=ManualClock(5.0), publish=reports.append).flow(call, exchange)
+
+    with pytest.raises(type(error)):
+        play(flow, [error])
+
+    assert (reports[0].error, reports[0].status, reports[0].duration) == (kind, None, 5.0)
+    assert reports[0].attempts[0].number == 1
+    assert call.trace.report is reports[0]
+
+
+def test_the_stages_of_the_last_attempt_and_the_waits_are_told():
+    call = a_call()
+    call.trace.prepared = 0.5
+    call.trace.begin(Origin("http", "a", 1), at=1.0)
+    call.trace.backoffs += [Span(1.0, 3.0), Span(4.0, 5.0)]
+    last = call.trace.begin(Origin("http", "b", 2), at=5.0)
+    last.timeline.tcp, last.timeline.protocol = Span(5.0, 6.0), "HTTP/1.1"
+
+    report = report_of(*watched(call))
+
+    assert report.stages["prepare"] == Stage(0.0, 0.5)
+    assert report.stages["tcp"] == Stage(5.0, 1.0)
+    assert report.stages["backoff"] == Stage(1.0, 3.0)
+    assert [one.origin for one in report.attempts] == ["http://a:1", "http://b:2"]
+    assert (report.reused, report.protocol) == (False, "HTTP/1.1")
+
+
+def test_the_servers_stages_begin_when_the_request_was_sent():
+    call = a_call()
+    call.trace.begin(call.origin, at=1.0).timeline.send = Span(2.0, 2.5)
+
+    tap, reports = watched(call, server_timing="queue;dur=1000")
+    tap.comment(" Server-Timing prefill;start=1000;dur=500")
+    tap.comment("ping")
+    report = report_of(tap, reports)
+
+    assert report.server == {"queue": Stage(0.0, 1.0), "prefill": Stage(1.0, 0.5)}
+    assert report.stages["queue"] == Stage(2.0, 1.0)
+    assert report.attempts[0].stages["prefill"] == Stage(3.0, 0.5)
+
+
+def test_without_a_send_the_servers_stages_have_no_place():
+    report = report_of(*watched(server_timing="queue;dur=1000"))
+
+    assert report.server == {"queue": Stage(0.0, 1.0)}
+    assert "queue" not in report.stages
+
+
+def test_a_failure_in_the_stream_is_no_news_to_the_watch():
+    """The body's outcome tells it."""
+    tap, reports = watched()
+
+    tap.feed(Delta(failure=Failure(kind="overloaded")), 1.0)
+
+    assert report_of(tap, reports).error is None

@@ -1,0 +1,69 @@
+"""The policies in their order, and what is kept between calls."""
+
+from __future__ import annotations
+
+import logging
+
+from smartclient._flow import Exchange, Outcome, Peek, Sleep, sleep
+from smartclient._pipeline import Pipeline
+from smartclient._settings import Settings
+from smartclient.testing import OVERLOADED, ManualClock, a_call, a_reply, play
+
+
+def a_pipeline(**options):
+    return Pipeline(Settings(clock=ManualClock(0.0), **options))
+
+
+def ended(reply, *, at: float = 1.0):
+    """Run what telemetry does when the body of `reply` is complete."""
+    for tap in reply.taps:
+        play(tap.after(Outcome("complete", at)), [])
+
+
+def test_every_attempt_is_inside_one_report():
+    pipeline, ok = a_pipeline(wait=lambda state: 2.0), a_reply()
+    answers = [a_reply(529), OVERLOADED, None, None, ok, None]
+
+    reply, asked = play(pipeline.flow(a_call()), answers)
+    ended(reply)
+
+    assert [type(effect).__name__ for effect in asked] == (
+        "Exchange Peek Close Sleep Exchange Peek".split()
+    )
+    assert pipeline.last_report.status == 200
+
+
+def test_what_a_dropped_body_left_is_done_before_the_next_call():
+    pipeline, call, ok = a_pipeline(), a_call(), a_reply()
+    pipeline.leftovers.extend([sleep(1.0), sleep(2.0)])
+
+    _, asked = play(pipeline.flow(call), [None, None, ok, None])
+
+    assert asked == [Sleep(1.0), Sleep(2.0), Exchange(call), Peek(ok)]
+    assert not pipeline.leftovers
+
+
+def test_each_report_is_kept_and_given_to_the_observer():
+    seen = []
+    pipeline = a_pipeline(on_report=seen.append)
+
+    reply, _ = play(pipeline.flow(a_call()), [a_reply(), None])
+    ended(reply, at=3.0)
+
+    assert seen == [pipeline.last_report]
+    assert seen[0].duration == 3.0
+
+
+def test_an_observer_that_raises_breaks_nothing(caplog):
+    def observer(report):
+        raise RuntimeError("disk full")
+
+    pipeline = a_pipeline(on_report=observer)
+    reply, _ = play(pipeline.flow(a_call()), [a_reply(), None])
+
+    with caplog.at_level(logging.ERROR, "smartclient"):
+        ended(reply)
+
+    assert pipeline.last_report is not None
+    assert "on_report failed" in caplog.text
+    assert "disk full" in caplog.text

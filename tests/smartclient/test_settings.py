@@ -1,0 +1,107 @@
+"""What a client can be told, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from smartclient._call import Timeout
+from smartclient._settings import Settings, environment, net_options, settings_of, timeout_of
+
+
+def test_options_are_put_into_the_settings():
+    base = Settings(max_wait=5.0, keepalive=7.0)
+
+    assert settings_of(base, {"keepalive": None}) == Settings(max_wait=5.0, keepalive=None)
+    assert settings_of(None, {}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        pytest.param("max_retry", "no setting 'max_retry'; did you mean 'max_retries'", id="near"),
+        pytest.param("zzz", "known are timeout, max_retries", id="far"),
+    ],
+)
+def test_an_unknown_setting_names_the_nearest(name, message):
+    with pytest.raises(TypeError, match=message):
+        settings_of(None, {name: 1})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"max_retries": "3"}, "max_retries must be of type int, not str", id="text"),
+        pytest.param({"max_retries": True}, "of type int, not bool", id="bool-for-int"),
+        pytest.param({"max_wait": "1"}, "max_wait must be a number, not str", id="text-for-number"),
+        pytest.param({"max_wait": False}, "a number, not bool", id="bool-for-number"),
+        pytest.param({"resend": 1}, "resend must be of type bool, not int", id="int-for-bool"),
+        pytest.param(
+            {"timeout": "5"}, "timeout must be seconds or a Timeout, not str", id="timeout"
+        ),
+    ],
+)
+def test_a_setting_of_the_wrong_type_is_refused(options, message):
+    with pytest.raises(TypeError, match=message):
+        settings_of(None, options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"max_retries": -1}, "max_retries must be at least 0, not -1", id="retries"),
+        pytest.param({"max_connections": 0}, "at least 1, not 0", id="connections"),
+        pytest.param({"keepalive": -1.0}, "at least 0 s, not -1; use None", id="keepalive"),
+        pytest.param({"ca_file": "a", "ssl_context": object()}, "not both", id="two-trusts"),
+    ],
+)
+def test_a_setting_out_of_range_says_what_would_do(options, message):
+    with pytest.raises(ValueError, match=message):
+        settings_of(None, options)
+
+
+def test_one_number_is_the_longest_silence_and_shortens_the_rest():
+    assert timeout_of(7, Timeout()) == Timeout(connect=5.0, pool=7, write=7, read=7.0)
+
+
+def test_a_stage_without_a_limit_stays_without():
+    assert timeout_of(7, Timeout(connect=None)).connect is None
+
+
+def test_none_waits_for_a_reply_for_ever():
+    assert timeout_of(None, Timeout()) == Timeout(read=None)
+
+
+def test_a_whole_timeout_is_taken_as_it_is():
+    given = Timeout(read=1.0)
+
+    assert timeout_of(given, Timeout(write=9.0)) is given
+
+
+@pytest.mark.parametrize("value", [0, -1, -0.5, math.nan], ids=["zero", "minus", "half", "nan"])
+def test_a_timeout_that_cannot_be_is_refused(value):
+    with pytest.raises(ValueError, match="above 0 s.*use None for no limit"):
+        timeout_of(value, Timeout())
+
+
+@pytest.mark.parametrize("value", [True, "5", [5]], ids=["bool", "text", "list"])
+def test_a_timeout_of_another_type_is_refused(value):
+    with pytest.raises(TypeError, match="seconds or a Timeout"):
+        timeout_of(value, Timeout())
+
+
+def test_the_environment_is_read_as_the_sdks_do(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
+    monkeypatch.setenv("OPENAI_BASE_URL", "")
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
+
+    assert environment("openai") == ("sk-env", None)
+    assert environment("anthropic") == (None, "http://127.0.0.1:1")
+
+
+def test_connections_get_their_part():
+    options = net_options(Settings(max_connections=3, keepalive=None, ca_file="ca.pem"))
+
+    assert (options.max_connections, options.idle_expiry, options.ca_file) == (3, None, "ca.pem")
