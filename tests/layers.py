@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 __all__ = ["ROOT", "Import", "Source", "sources"]
@@ -59,8 +59,17 @@ class Source:
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
 
-    def imports(self, *, lazy: bool = True) -> list[Import]:
-        """What it imports while it runs; without `lazy` only what its own import loads."""
+    @cached_property
+    def imports(self) -> list[Import]:
+        """What it imports while it runs."""
+        return self._imports(lazy=True)
+
+    @cached_property
+    def imports_at_once(self) -> list[Import]:
+        """What its own import loads: without what functions import when they are called."""
+        return self._imports(lazy=False)
+
+    def _imports(self, *, lazy: bool) -> list[Import]:
         found = []
         for node in _running(self.tree, into_functions=lazy):
             if isinstance(node, ast.Import):
@@ -118,17 +127,20 @@ class Source:
         return "__getattr__" in set(_defined(self.tree))
 
 
-def sources(package: str) -> list[Source]:
+@cache
+def sources(package: str) -> tuple[Source, ...]:
     """Every Python file of `package`, in order."""
     base = ROOT / ("src/smartclient" if package == "smartclient" else package)
     files = sorted(base.rglob("*.py"))
-    return [Source(package, file.relative_to(base).as_posix(), file) for file in files]
+    return tuple(Source(package, file.relative_to(base).as_posix(), file) for file in files)
 
 
 def _running(node: ast.AST, *, into_functions: bool) -> Iterator[ast.AST]:
     """Nodes below `node`, without those that only a type checker sees."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+        if isinstance(child, ast.expr):
+            continue  # no import stands in one
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             continue
         if not into_functions and isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             continue

@@ -99,6 +99,7 @@ MAX_FUNCTION_LINES = 40
 
 PACKAGES = ("smartclient", "server_reference")
 SOURCES = [source for package in PACKAGES for source in sources(package)]
+MODULES = {source.module for source in SOURCES}
 EVERY_SOURCE = pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.label)
 
 
@@ -114,12 +115,11 @@ def part_of(module: str) -> str:
 
 def own_imports(source: Source, *, lazy: bool = True) -> list[Import]:
     """Imports of the same package, each as the module that really exists."""
-    modules = {other.module for other in SOURCES}
     found = []
-    for one in source.imports(lazy=lazy):
+    for one in source.imports if lazy else source.imports_at_once:
         if one.package == source.package:
             parent = one.name.rpartition(".")[0]
-            found.append(one if one.name in modules else Import(parent, one.line))
+            found.append(one if one.name in MODULES else Import(parent, one.line))
     return found
 
 
@@ -178,7 +178,7 @@ def test_third_party_packages_stay_in_their_places(source: Source) -> None:
     places = PLACES[source.package]
     third_party = [
         one
-        for one in source.imports()
+        for one in source.imports
         if one.package not in sys.stdlib_module_names and one.package not in PACKAGES
     ]
 
@@ -194,7 +194,7 @@ def test_third_party_packages_stay_in_their_places(source: Source) -> None:
 
 @EVERY_SOURCE
 def test_the_packages_never_import_each_other(source: Source) -> None:
-    others = [one for one in source.imports() if one.package in PACKAGES]
+    others = [one for one in source.imports if one.package in PACKAGES]
 
     assert [one for one in others if one.package != source.package] == []
 
@@ -222,11 +222,11 @@ def test_torch_is_out_of_reach(source: Source) -> None:
     with_torch = [
         module
         for module in sorted(reached)
-        if any(one.package in torch for one in by_module[module].imports(lazy=False))
+        if any(one.package in torch for one in by_module[module].imports_at_once)
     ]
 
     assert with_torch == []
-    assert [one for one in source.imports() if one.package in torch] == []
+    assert [one for one in source.imports if one.package in torch] == []
 
 
 @EVERY_SOURCE
