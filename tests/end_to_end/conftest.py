@@ -1,0 +1,43 @@
+"""Servers that really run, shared by the tests that need sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+import server_reference
+
+if TYPE_CHECKING:
+    from server_reference.gateway.server import Server
+
+ANN, BOB = "sk-ann", "sk-bob"
+
+
+@pytest.fixture(scope="session")
+def logged() -> list[Mapping[str, object]]:
+    """The lines of `tiny_server`'s request log."""
+    return []
+
+
+@pytest.fixture(scope="session")
+def tiny_server(logged: list[Mapping[str, object]]) -> Iterator[Server]:
+    """`tiny` with keys of two tenants, and limits low enough to be reached."""
+    with server_reference.start(
+        "tiny",
+        api_keys={ANN: "ann", BOB: "bob"},
+        num_blocks=64,
+        max_num_seqs=3,
+        max_queued=2,
+        max_body_bytes=100_000,
+        request_log=logged.append,
+    ) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def breakable_server() -> Iterator[Server]:
+    """A server whose engine a test may stop or kill, as long as it comes back."""
+    with server_reference.start("tiny", num_blocks=64) as server:
+        yield server

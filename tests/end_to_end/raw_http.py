@@ -1,0 +1,107 @@
+"""HTTP by hand: what a client library hides, a test of the wire must see."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+__all__ = ["Reply", "Stream", "opened", "post", "send", "talk", "until"]
+
+
+@dataclass
+class Reply:
+    """A whole reply; header names in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@contextmanager
+def opened(base_url: str) -> Iterator[http.client.HTTPConnection]:
+    """A connection, kept alive."""
+    connection = http.client.HTTPConnection(urlsplit(base_url).netloc, timeout=30)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def talk(connection, method, path, body=None, *, headers=None) -> Reply:
+    """One exchange over an open connection."""
+    if body is not None and not isinstance(body, bytes):
+        body = json.dumps(body).encode()
+    connection.request(method, path, body, headers or {})
+    response = connection.getresponse()
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    return Reply(response.status, headers, response.read())
+
+
+def send(base_url, method, path, body=None, *, headers=None) -> Reply:
+    """One exchange over a connection of its own."""
+    with opened(base_url) as connection:
+        return talk(connection, method, path, body, headers=headers)
+
+
+def post(base_url, path, body, *, key=None) -> Reply:
+    return send(base_url, "POST", path, body, headers={"x-api-key": key} if key else None)
+
+
+class Stream:
+    """A request whose reply is read in pieces, or not at all."""
+
+    def __init__(self, base_url: str, path: str, body: Any, *, key: str | None = None) -> None:
+        url = urlsplit(base_url)
+        self._socket = socket.create_connection((url.hostname, url.port), timeout=30)
+        payload = json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nhost: {url.netloc}\r\ncontent-length: {len(payload)}\r\n"
+        head += f"x-api-key: {key}\r\n\r\n" if key else "\r\n"
+        self._socket.sendall(head.encode() + payload)
+        self.received = b""
+
+    def read_until(self, text: bytes) -> bytes:
+        """Read on until `text` has come, or the server closes."""
+        while text not in self.received:
+            data = self._socket.recv(65536)
+            if not data:
+                raise AssertionError(f"the server closed before {text!r}: {self.received!r}")
+            self.received += data
+        return self.received
+
+    def read_to_the_end(self) -> bytes:
+        """Read until the last chunk."""
+        return self.read_until(b"\r\n0\r\n\r\n")
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def reset(self) -> None:
+        """Close as a process that dies does."""
+        linger = struct.pack("ii", 1, 0)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self._socket.close()
+
+
+def until(condition: Callable[[], bool], *, seconds: float = 10.0) -> None:
+    """Wait for what another process does."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not so within {seconds} s"
+        time.sleep(0.005)

@@ -1,0 +1,455 @@
+"""The server over raw sockets: real HTTP, real gateway, real engine process, `tiny`."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import server_reference
+from server_reference.gateway.metering import Usage
+from server_reference.gateway.server import ServerStartError
+from tests.end_to_end.raw_http import Stream, opened, post, send, talk, until
+from tests.server_reference.asgi import events
+
+ANN, BOB = "sk-ann", "sk-bob"
+
+
+def messages(content="Hello", *, max_tokens=4, **fields):
+    turns = [{"role": "user", "content": content}]
+    return {"model": "tiny", "max_tokens": max_tokens, "messages": turns} | fields
+
+
+def chat(content="Hello", **fields):
+    return {"model": "tiny", "messages": [{"role": "user", "content": content}]} | fields
+
+
+def is_idle(server):
+    stats = server.stats()
+    return (
+        stats is not None
+        and stats.num_running == stats.num_queued == 0
+        and stats.num_free_blocks == stats.num_blocks
+    )
+
+
+def test_a_message_streams(tiny_server):
+    reply = post(tiny_server.base_url, "/v1/messages", messages(stream=True), key=ANN)
+
+    names = [name for name, _ in events(reply.body)]
+    assert reply.status == 200
+    assert names[:3] == ["message_start", "ping", "content_block_start"]
+    assert names[-4:] == ["content_block_stop", "message_delta", ":", "message_stop"]
+    assert set(names[3:-4]) == {"content_block_delta"}
+
+
+def test_a_completion_streams(tiny_server):
+    body = chat(stream=True, max_tokens=4, stream_options={"include_usage": True})
+
+    reply = post(tiny_server.base_url, "/v1/chat/completions", body, key=ANN)
+
+    *chunks, last, usage, (comment, _), done = events(reply.body)
+    assert chunks[0][1]["choices"][0]["delta"]["role"] == "assistant"
+    assert last[1]["choices"][0]["finish_reason"] == "length"
+    assert usage[1]["usage"]["completion_tokens"] == 4
+    assert (comment, done) == (":", (None, "[DONE]"))
+
+
+def test_both_apis_and_both_forms_say_the_same(tiny_server):
+    """They are made from one event stream."""
+    url = tiny_server.base_url
+    greedy = {"temperature": 0, "max_tokens": 12}
+    whole = post(url, "/v1/messages", messages(**greedy), key=ANN).json()
+    stream = events(post(url, "/v1/messages", messages(stream=True, **greedy), key=ANN).body)
+    completion = post(url, "/v1/chat/completions", chat(**greedy), key=ANN).json()
+
+    text = whole["content"][0]["text"]
+    deltas = [data["delta"]["text"] for name, data in stream if name == "content_block_delta"]
+    assert "".join(deltas) == text
+    assert completion["choices"][0]["message"]["content"] == text
+
+
+def test_a_prefix_is_read_from_the_cache_by_its_tenant_only(tiny_server):
+    url = tiny_server.base_url
+    prompt = "a prefix that no other test of this file sends, and that is long"
+
+    cold, warm, other = (
+        post(url, "/v1/messages", messages(prompt), key=key).json()["usage"]
+        for key in (ANN, ANN, BOB)
+    )
+
+    assert cold["cache_read_input_tokens"] == 0
+    assert warm["cache_read_input_tokens"] >= 48
+    assert warm["input_tokens"] + warm["cache_read_input_tokens"] == cold["input_tokens"]
+    assert other["cache_read_input_tokens"] == 0
+
+
+def test_openais_prompt_tokens_have_cached_ones_in_them(tiny_server):
+    prompt = "another prefix that only this test sends, long enough for some blocks"
+
+    cold, warm = (
+        post(
+            tiny_server.base_url, "/v1/chat/completions", chat(prompt, max_tokens=1), key=ANN
+        ).json()["usage"]
+        for _ in range(2)
+    )
+
+    assert warm["prompt_tokens"] == cold["prompt_tokens"]
+    assert warm["prompt_tokens_details"]["cached_tokens"] >= 48
+
+
+def test_zero_tokens_fill_the_cache(tiny_server):
+    url = tiny_server.base_url
+    prompt = "a third prefix, computed before anyone asks for an answer to it"
+
+    filled = post(url, "/v1/messages", messages(prompt, max_tokens=0), key=ANN).json()
+    after = post(url, "/v1/messages", messages(prompt), key=ANN).json()
+
+    assert (filled["content"], filled["stop_reason"]) == ([], "max_tokens")
+    assert filled["usage"]["output_tokens"] == 0
+    assert after["usage"]["cache_read_input_tokens"] >= 48
+
+
+def test_counted_tokens_are_those_of_the_message(tiny_server):
+    url = tiny_server.base_url
+    body = messages("count me", system="Be brief.")
+
+    counted = post(url, "/v1/messages/count_tokens", body, key=ANN).json()
+    usage = post(url, "/v1/messages", body, key=BOB).json()["usage"]
+
+    assert counted["input_tokens"] == usage["input_tokens"]
+
+
+def test_a_stop_string_ends_the_output_and_is_named(tiny_server):
+    url = tiny_server.base_url
+    greedy = {"temperature": 0, "max_tokens": 12}
+    text = post(url, "/v1/messages", messages(**greedy), key=ANN).json()["content"][0]["text"]
+    stop = text[4:6]
+
+    reply = post(url, "/v1/messages", messages(stop_sequences=[stop], **greedy), key=ANN).json()
+
+    assert (reply["stop_reason"], reply["stop_sequence"]) == ("stop_sequence", stop)
+    assert "".join(block["text"] for block in reply["content"]) == text[: text.index(stop)]
+
+
+STAGES = r"gateway;dur=\d+\.\d{3};start=0\.000, tokenize;.*, route;.*, queue;.*, prefill;dur=.*"
+
+
+def test_stages_of_a_whole_reply_stand_in_its_header(tiny_server):
+    reply = post(tiny_server.base_url, "/v1/messages", messages(), key=ANN)
+
+    assert re.fullmatch(STAGES + r", decode;dur=.*", reply.headers["server-timing"])
+
+
+def test_stages_of_a_stream_stand_in_its_header_and_before_its_end(tiny_server):
+    reply = post(tiny_server.base_url, "/v1/messages", messages(stream=True), key=ANN)
+
+    header = reply.headers["server-timing"]
+    assert re.fullmatch(STAGES, header)
+    assert "decode" not in header
+    (comment,) = [data for name, data in events(reply.body) if name == ":"]
+    assert re.fullmatch(r"server-timing decode;dur=\d+\.\d{3};start=\d+\.\d{3}", comment)
+
+
+BOTH = ("/v1/messages", "/v1/chat/completions")
+
+
+@pytest.mark.parametrize("path", BOTH)
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        pytest.param({"messages": []}, 400, id="no-messages"),
+        pytest.param({"messages": [{"role": "robot", "content": "x"}]}, 400, id="unknown-role"),
+        pytest.param({"max_tokens": -1}, 400, id="max-tokens-negative"),
+        pytest.param({"max_tokens": 0, "stream": True}, 400, id="max-tokens-zero-streamed"),
+        pytest.param({"model": "other"}, 404, id="unknown-model"),
+        pytest.param({"tools": [{"name": "f"}]}, 400, id="tools"),
+        pytest.param({"max_tokns": 3}, 400, id="unknown-field"),
+        pytest.param({"messages": [{"role": "user", "content": "x" * 2000}]}, 400, id="too-long"),
+        pytest.param({"stop_sequences": 3, "stop": 3}, 400, id="wrong-type"),
+    ],
+)
+def test_bad_input_is_refused_in_the_apis_shape(tiny_server, path, change, status):
+    reply = post(tiny_server.base_url, path, messages() | change, key=ANN)
+
+    assert reply.status == status
+    error = reply.json()["error"]
+    assert error["message"]
+    assert error["type"] in ("invalid_request_error", "not_found_error")
+    assert reply.json()["request_id"] == reply.headers["x-request-id"]
+
+
+@pytest.mark.parametrize("path", BOTH)
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"{", id="malformed"),
+        pytest.param(b"", id="empty"),
+        pytest.param(b'{"model": "\\ud800"}', id="lone-surrogate"),
+        pytest.param(b'{"model": "\xff"}', id="no-utf-8"),
+        pytest.param(b"[" * 50_000, id="nested-deep"),
+    ],
+)
+def test_a_body_that_is_no_json_is_400(tiny_server, path, body):
+    reply = post(tiny_server.base_url, path, body, key=ANN)
+
+    assert reply.status == 400
+    assert reply.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_a_prompt_longer_than_the_pool_is_refused_at_once_with_the_numbers(tiny_server):
+    started = time.monotonic()
+
+    reply = post(tiny_server.base_url, "/v1/messages", messages("x" * 3000), key=ANN)
+
+    assert reply.status == 400
+    assert "3,0" in reply.json()["error"]["message"]
+    assert "1,024" in reply.json()["error"]["message"]
+    assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize("path", BOTH)
+@pytest.mark.parametrize("key", [None, "sk-wrong"])
+def test_a_missing_or_wrong_key_is_401(tiny_server, path, key):
+    reply = post(tiny_server.base_url, path, messages(), key=key)
+
+    assert reply.status == 401
+    assert reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", BOTH)
+def test_a_body_that_is_too_long_is_413_and_the_connection_lives(tiny_server, path):
+    with opened(tiny_server.base_url) as connection:
+        body = messages("x" * 150_000)
+
+        refused = talk(connection, "POST", path, body, headers={"x-api-key": ANN})
+        after = talk(connection, "GET", "/health")
+
+    assert refused.status == 413
+    assert after.status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        pytest.param("GET", "/nowhere", 404, id="unknown-path"),
+        pytest.param("POST", "/v1/messages/batches", 404, id="unknown-endpoint"),
+        pytest.param("GET", "/v1/messages", 405, id="wrong-method"),
+        pytest.param("DELETE", "/v1/chat/completions", 405, id="another-wrong-method"),
+        pytest.param("GET", "/v1/models/other", 404, id="unknown-model"),
+    ],
+)
+def test_what_is_not_there_is_said_in_an_apis_shape(tiny_server, method, path, status):
+    reply = send(tiny_server.base_url, method, path, headers={"x-api-key": ANN})
+
+    assert reply.status == status
+    assert reply.json()["error"]["message"]
+
+
+def test_a_connection_serves_many_requests_refusals_among_them(tiny_server):
+    key = {"x-api-key": ANN}
+    with opened(tiny_server.base_url) as connection:
+        statuses = [
+            talk(connection, "POST", "/v1/messages", body, headers=key).status
+            for body in [messages(max_tokens=1), b"{", messages(stream=True, max_tokens=1)] * 5
+        ]
+        local = connection.sock.getsockname()
+        talk(connection, "GET", "/health")
+
+        assert connection.sock.getsockname() == local
+
+    assert statuses == [200, 400, 200] * 5
+
+
+LONG = {"max_tokens": 900, "temperature": 0}
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        pytest.param("/v1/messages", messages(stream=True, **LONG), id="anthropic"),
+        pytest.param("/v1/chat/completions", chat(stream=True, **LONG), id="openai"),
+    ],
+)
+def test_a_client_that_leaves_a_stream_frees_its_blocks(tiny_server, path, body, how):
+    until(lambda: is_idle(tiny_server))
+    stream = Stream(tiny_server.base_url, path, body, key=ANN)
+    stream.read_until(b"data: ")
+    assert tiny_server.stats().num_running == 1
+
+    getattr(stream, how)()
+
+    until(lambda: is_idle(tiny_server), seconds=1.0)
+
+
+def test_a_client_that_leaves_while_it_waits_frees_its_blocks(tiny_server):
+    until(lambda: is_idle(tiny_server))
+    stream = Stream(tiny_server.base_url, "/v1/messages", messages(**LONG), key=ANN)
+    until(lambda: tiny_server.stats().num_running == 1)
+
+    stream.close()
+
+    until(lambda: is_idle(tiny_server), seconds=1.0)
+
+
+def test_more_than_may_wait_are_429_and_others_are_not_harmed(tiny_server):
+    until(lambda: is_idle(tiny_server))
+    url = tiny_server.base_url
+    body = messages(stream=True, **LONG)
+    held = [Stream(url, "/v1/messages", body, key=ANN) for _ in range(5)]
+    until(lambda: tiny_server.stats().num_running + tiny_server.stats().num_queued == 5)
+
+    refused = [post(url, path, messages(), key=ANN) for path in BOTH]
+
+    for stream in held:
+        stream.close()
+    until(lambda: is_idle(tiny_server))
+    assert [reply.status for reply in refused] == [429, 429]
+    assert [int(reply.headers["retry-after"]) >= 1 for reply in refused] == [True, True]
+    assert refused[0].json()["error"]["type"] == "rate_limit_error"
+    assert refused[1].json()["error"]["code"] == "rate_limit_exceeded"
+    assert post(url, "/v1/messages", messages(), key=ANN).status == 200
+
+
+def engine_pid(server):
+    return server._engine._link._process.pid
+
+
+def test_headers_leave_after_two_seconds_without_a_token(breakable_server):
+    pid = engine_pid(breakable_server)
+    os.kill(pid, signal.SIGSTOP)
+    started = time.monotonic()
+    with Stream(breakable_server.base_url, "/v1/messages", messages(stream=True)) as stream:
+        stream.read_until(b"event: ping")
+        waited = time.monotonic() - started
+        os.kill(pid, signal.SIGCONT)
+        received = stream.read_to_the_end()
+
+    assert 1.9 < waited < 6
+    header = re.search(rb"server-timing: (.*)\r\n", received).group(1)
+    assert header.startswith(b"gateway;")
+    assert b"prefill" not in header
+    assert received.index(b"message_start") > received.index(b"event: ping")
+    assert re.search(rb": server-timing queue;.*, prefill;.*, decode;.*\n", received)
+
+
+def test_an_engine_that_dies_ends_its_streams_with_an_error_and_comes_back(breakable_server):
+    url, server = breakable_server.base_url, breakable_server
+    with (
+        Stream(url, "/v1/messages", messages(stream=True, **LONG)) as stream,
+        Stream(url, "/v1/chat/completions", chat(**LONG)) as waiting,
+    ):
+        stream.read_until(b"content_block_delta")
+        until(lambda: server.stats().num_running == 2)
+
+        os.kill(engine_pid(server), signal.SIGKILL)
+
+        received = stream.read_to_the_end()
+        assert b" 500 " in waiting.read_until(b"server_error").split(b"\r\n")[0]
+    assert b"event: error" in received
+    assert b"api_error" in received
+    assert b"message_stop" not in received
+    assert send(url, "GET", "/health").status == 503
+    assert post(url, "/v1/messages", messages()).status == 529
+    assert post(url, "/v1/chat/completions", chat()).status == 503
+    until(lambda: send(url, "GET", "/health").status == 200, seconds=60)
+    assert post(url, "/v1/messages", messages()).status == 200
+
+
+def test_stop_is_bounded_and_ends_streams_with_an_error():
+    server = server_reference.start("tiny", num_blocks=64)
+    pid = engine_pid(server)
+    with Stream(server.base_url, "/v1/messages", messages(stream=True, **LONG)) as stream:
+        stream.read_until(b"content_block_delta")
+        started = time.monotonic()
+
+        server.stop(drain=0.1)
+        server.stop()
+
+        assert time.monotonic() - started < 5
+        assert b"event: error" in stream.read_to_the_end()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    with pytest.raises(ConnectionError):
+        send(server.base_url, "GET", "/health")
+
+
+def test_requests_are_metered_and_logged(tiny_server, logged):
+    before = tiny_server.usage().get("bob", Usage())
+
+    reply = post(tiny_server.base_url, "/v1/messages", messages(max_tokens=3), key=BOB)
+
+    after = tiny_server.usage()["bob"]
+    assert (after.requests, after.output) == (before.requests + 1, before.output + 3)
+    until(lambda: logged and logged[-1]["request_id"] == reply.headers["request-id"])
+    assert (logged[-1]["tenant"], logged[-1]["output_tokens"]) == ("bob", 3)
+    assert "prefill" in logged[-1]["stages"]
+
+
+def test_the_front_never_imports_torch():
+    code = """
+import sys, server_reference
+with server_reference.start("tiny", num_blocks=64) as server:
+    assert server.stats().num_running == 0
+    sys.exit("torch" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_pool_that_is_too_small_is_one_sentence():
+    with pytest.raises(ServerStartError, match="kv_memory_bytes"):
+        server_reference.start("tiny", kv_memory_bytes=10)
+
+
+def serve(*arguments):
+    command = [sys.executable, "-m", "server_reference", "serve", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def refusal(*arguments):
+    """What the command says that cannot start."""
+    process = serve(*arguments)
+    out, error = process.communicate(timeout=60)
+    assert (process.returncode, out) == (2, "")
+    (sentence,) = error.splitlines()
+    return sentence
+
+
+def test_a_port_in_use_is_one_sentence(tiny_server):
+    port = tiny_server.base_url.rpartition(":")[2]
+
+    sentence = refusal("--port", port)
+
+    assert f"127.0.0.1:{port}" in sentence
+    assert "in use" in sentence
+
+
+def test_a_missing_model_file_is_one_sentence(tmp_path):
+    assert "nothing.gguf" in refusal("--port", "0", "--model", str(tmp_path / "nothing.gguf"))
+
+
+def test_a_truncated_gguf_is_one_sentence(tmp_path):
+    file = tmp_path / "cut.gguf"
+    file.write_bytes(b"GGUF\x03\x00\x00\x00" + b"\x01\x00")
+
+    assert "cut.gguf" in refusal("--port", "0", "--model", str(file))
+
+
+def test_a_signal_stops_the_command():
+    process = serve("--port", "0", "--num-blocks", "64", "--api-key", "k=ann")
+    try:
+        url = process.stdout.readline().split()[-1]
+        assert post(url, "/v1/messages", messages(), key="k").status == 200
+
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(timeout=10) == 0
+    finally:
+        process.kill()
+        process.communicate()
