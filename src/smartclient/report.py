@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import msgspec
@@ -11,7 +12,15 @@ from msgspec import Struct
 from ._call import Attempt, Span, Timeline
 from .wire import Usage
 
-__all__ = ["STAGES", "AttemptReport", "CallReport", "Stage", "attempt_report", "server_stages", "timeline_stages"]
+__all__ = [
+    "STAGES",
+    "AttemptReport",
+    "CallReport",
+    "Stage",
+    "attempt_report",
+    "server_stages",
+    "timeline_stages",
+]
 
 STAGES = (
     "prepare pace pool dns tcp tls send gateway tokenize route queue prefill ttft decode backoff"
@@ -183,7 +192,7 @@ def server_stages(text: str) -> dict[str, Stage]:
             start = float(told["start"]) / 1000.0 if "start" in told else end
         except (KeyError, ValueError):
             continue
-        if name and duration >= 0.0 and start >= 0.0:
+        if name and 0.0 <= duration < inf and 0.0 <= start < inf:
             stages[name] = Stage(start, duration)
             end = start + duration
     return stages
