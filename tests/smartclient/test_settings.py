@@ -81,7 +81,7 @@ def test_a_whole_timeout_is_taken_as_it_is():
 
 @pytest.mark.parametrize("value", [0, -1, -0.5, math.nan], ids=["zero", "minus", "half", "nan"])
 def test_a_timeout_that_cannot_be_is_refused(value):
-    with pytest.raises(ValueError, match="above 0 s.*use None for no limit"):
+    with pytest.raises(ValueError, match=r"above 0 s.*use None for no limit"):
         timeout_of(value, Timeout())
 
 

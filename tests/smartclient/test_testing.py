@@ -40,7 +40,7 @@ def test_play_raises_an_exception_into_the_flow():
 
 
 def test_play_complains_when_answers_are_missing():
-    with pytest.raises(AssertionError, match="no answer is left for Exchange.*after 0 effects"):
+    with pytest.raises(AssertionError, match=r"no answer is left for Exchange.*after 0 effects"):
         play(exchange(a_call()), [])
 
 
