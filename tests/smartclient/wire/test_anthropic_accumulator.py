@@ -172,6 +172,28 @@ def test_a_cut_stream_is_what_has_come():
     assert (message.content[0].text, message.stop_reason) == ("Hel", None)
 
 
+def test_content_that_the_start_brings_is_kept():
+    start = {"type": "message_start", "message": {"content": [{"type": "text", "text": "a"}, 5]}}
+
+    message = accumulated(start, begin(0, type="text", text=""), text(0, "b"))
+
+    assert [block.text for block in message.content] == ["a", "b"]
+
+
+def test_fields_beside_the_delta_are_kept():
+    message = accumulated(START, {"type": "message_delta", "context_management": {"n": 1}})
+
+    assert message.context_management == {"n": 1}
+
+
+def test_what_is_no_event_is_passed_over():
+    accumulator = AnthropicMessages().accumulator()
+
+    accumulator.add(None)
+
+    assert accumulator.result() is None
+
+
 def test_before_anything_has_come_there_is_nothing():
     assert accumulated() is None
 

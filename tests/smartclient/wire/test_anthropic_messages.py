@@ -98,6 +98,18 @@ def test_cumulative_counts_replace_what_came_before():
     assert usage == Usage(uncached=9, cache_read=4, cache_write={}, output=15)
 
 
+def test_a_message_delta_may_tell_no_usage():
+    assert part(type="message_delta", delta={"stop_reason": "refusal"}).delta == Delta(
+        finish="refusal"
+    )
+
+
+def test_a_message_delta_may_correct_what_was_cached():
+    told = part(type="message_delta", usage={"cache_creation_input_tokens": 5})
+
+    assert told.delta.usage == Usage(cache_write={"5m": 5})
+
+
 def test_message_stop_is_terminal():
     assert part(type="message_stop").delta == Delta(is_terminal=True)
 

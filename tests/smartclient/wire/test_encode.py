@@ -22,7 +22,7 @@ def test_what_json_cannot_say_is_named():
     ("payload", "path"),
     [
         pytest.param(
-            {"messages": [{"content": "ok"}, {"content": "\ud800"}]},
+            {"messages": [{"content": "ok", "n": 1}, {"content": "\ud800"}]},
             "messages[1].content",
             id="text",
         ),

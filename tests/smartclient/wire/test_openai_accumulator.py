@@ -186,6 +186,14 @@ def test_the_empty_names_of_a_first_chunk_tell_nothing():
     assert "obfuscation" not in completion.to_dict()
 
 
+def test_what_is_no_chunk_is_passed_over():
+    accumulator = OpenAIChat().accumulator()
+
+    accumulator.add(None)
+
+    assert accumulator.result() is None
+
+
 def test_before_anything_has_come_there_is_nothing():
     assert accumulated() is None
 

@@ -45,6 +45,7 @@ def naive(stream: bytes) -> list[Event]:
 FRAGMENTS = [
     *(b"data", b"data:", b"data: ", b"event: ", b"event:", b"id: ", b"id", b"retry: ", b"1500"),
     *(b":", b" ", b"\n", b"\n", b"\n\n", b"\r", b"\r\n", b"\r\n\r\n", b"\xef\xbb\xbf", b"\0"),
+    *(b"event: a\n", b"event: \n", b"data: {}\n", b"data:  y\n\n", b"event: b\ndata: z\n\n"),
     *("\u2028".encode(), b"\x85", b"\x0b", "é".encode(), "𝄞".encode(), b"\xf0\x9d", b"x", b"{}"),
 ]
 
@@ -77,6 +78,11 @@ def test_agrees_with_the_standard_byte_by_byte(stream):
         pytest.param(b"data:\n\n", [Event(data="")], id="empty-data-is-data"),
         pytest.param(b"data\n\n", [Event(data="")], id="field-without-colon"),
         pytest.param(b"data: a\ndata: b\n\n", [Event(data="a\nb")], id="two-data-lines"),
+        pytest.param(b"event: a\ndata: x\n\n", [Event("a", "x")], id="name"),
+        pytest.param(b"event: \ndata: x\n\n", [Event(data="x")], id="name-of-nothing"),
+        pytest.param(b"event:  a\ndata:x\n\n", [Event(" a", "x")], id="name-with-a-space"),
+        pytest.param(b"data: x\nevent: a\n\n", [Event("a", "x")], id="name-after-data"),
+        pytest.param(b"event: \xff\ndata: x\n\n", [Event("\ufffd", "x")], id="broken-name"),
         pytest.param(b"event: ping\n\n", [], id="name-without-data"),
         pytest.param(b"event: a\n\ndata: x\n\n", [Event(data="x")], id="name-is-not-kept"),
         pytest.param(b"event:\ndata: x\n\n", [Event(data="x")], id="empty-name-is-message"),

@@ -142,7 +142,9 @@ def test_a_repr_is_readable_and_bounded():
     assert repr(Counts(num=3)) == "Counts(num=3)"
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"null", b'"x"', b"<html>", b'{"a":', b'{"a":1}x'])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"null", b'"x"', b"<html>", b'{"a":', b'{"a":1}x', b"NaN"]
+)
 def test_what_is_no_json_object_is_a_decode_error(body):
     with pytest.raises(msgspec.DecodeError):
         Leaf.from_json(body)
@@ -154,10 +156,11 @@ def test_json_of_absurd_depth_is_a_decode_error():
 
 
 def test_numbers_that_json_does_not_know_are_read():
-    leaf = Leaf.from_json(b'{"logprob": -Infinity, "name": "x"}')
+    tree = Tree.from_json(b'{"logprob": -Infinity, "leaves": [{"name": "x"}, {}], "counts": {}}')
 
-    assert leaf.logprob == float("-inf")
-    assert leaf.name == "x"
+    assert tree.logprob == float("-inf")
+    assert tree.leaves == [Leaf.of({"name": "x"}), Leaf.of({})]
+    assert tree.counts == Counts()
 
 
 def test_half_a_surrogate_pair_is_read_and_goes_back_as_it_came():

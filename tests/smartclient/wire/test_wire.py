@@ -37,6 +37,13 @@ def test_every_adapter_says_where_the_request_id_is(adapter: Adapter):
     assert not adapter.recognises("GET", "/v1/messages")
 
 
+@pytest.mark.parametrize("adapter", adapters(), ids=lambda adapter: adapter.name)
+def test_every_adapter_reads_an_error_reply(adapter: Adapter):
+    failure = adapter.failure(529, b'{"error":{"type":"overloaded_error","message":"busy"}}')
+
+    assert (failure.kind, failure.message, failure.is_transient) == ("overloaded", "busy", True)
+
+
 def test_the_formats_are_loaded_when_they_are_needed():
     code = (
         "import sys, smartclient.wire.sse, smartclient.wire as w; "
