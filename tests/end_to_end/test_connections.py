@@ -360,7 +360,7 @@ def test_write_timeout_says_how_much_was_sent(side):
 
     async def scenario():
         timeout = Timeout(write=0.1)
-        with pytest.raises(ExchangeError, match="timeout.write is 0.1 s") as error:
+        with pytest.raises(ExchangeError, match=r"timeout\.write is 0.1 s") as error:
             await side.client().fetch(server.url, body=b"x" * 30_000_000, timeout=timeout)
         assert refused(error) == ("write_timeout", "part", False)
         assert side.counts() == (0, 0, 0)

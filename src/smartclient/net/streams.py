@@ -200,18 +200,20 @@ class StreamConnection(asyncio.Protocol):
         Raises:
             TimeoutError: Nothing did for `timeout` seconds.
         """
-        if self._waiter is not None:
+        # One that is done belongs to a reader who has not run yet, of a reply that is complete.
+        if self._waiter is not None and not self._waiter.done():
             raise RuntimeError("another task reads this reply already; let one task read it")
-        self._waiter = self.loop.create_future()
+        waiter = self._waiter = self.loop.create_future()
         if timeout is not None:
             self._deadline = self.loop.time() + timeout
             self._set_timer()
         else:
             self._deadline = float("inf")
         try:
-            await self._waiter
+            await waiter
         finally:
-            self._waiter = None
+            if self._waiter is waiter:
+                self._waiter = None
 
     def resume(self) -> None:
         """Let the server go on, once its bytes have been taken."""

@@ -1,0 +1,158 @@
+"""What only threads and processes can do to connections."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from smartclient._call import Timeline
+from smartclient._errors import ExchangeError
+from smartclient.net import NetOptions, blocking
+
+from .net_sides import a_call
+from .raw_server import Peer, RawServer, forever, reply
+
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    yield
+    blocking.close_idle()
+    assert blocking.counts() == (0, 0, 0)
+
+
+def fetch(client: blocking.Connections, url: str, **changes) -> bytes:
+    response = client.exchange(a_call(url, **changes), Timeline())
+    return b"".join(iter(response.read, b""))
+
+
+def silent(peer: Peer) -> None:
+    peer.request()
+    peer.send(CHUNKED)
+    peer.until_closed()
+
+
+def test_twenty_threads_share_one_client_within_its_limit():
+    client = blocking.Connections(NetOptions(max_connections=4))
+
+    with RawServer(forever(lambda request: reply(request[-3:]))) as server:
+        bodies = [b"%03d" % number for number in range(200)]
+        with ThreadPoolExecutor(20) as threads:
+            echoed = list(threads.map(lambda body: fetch(client, server.url, body=body), bodies))
+        blocking.close_idle()
+
+    assert echoed == bodies
+    assert server.num_connections <= 4
+
+
+def test_client_closed_by_another_thread_ends_the_read():
+    client = blocking.Connections()
+
+    with RawServer(silent) as server:
+        response = client.exchange(a_call(server.url), Timeline())
+        threading.Timer(0.05, client.close).start()
+        with pytest.raises(ExchangeError, match="cut on this side"):
+            response.read()
+        assert server.wait_closed(1)
+
+
+def test_client_closed_by_another_thread_sends_queued_calls_away():
+    client = blocking.Connections(NetOptions(max_connections=1))
+
+    with RawServer(silent) as server:
+        held = client.exchange(a_call(server.url), Timeline())
+        threading.Timer(0.05, client.close).start()
+        with pytest.raises(RuntimeError, match="this client is closed"):
+            fetch(client, server.url)
+        held.cut()
+
+
+def test_interrupted_read_frees_its_place():
+    client = blocking.Connections()
+    main = threading.main_thread().ident
+
+    with RawServer(silent) as server:
+        response = client.exchange(a_call(server.url), Timeline())
+        threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            response.read()
+        assert blocking.counts() == (0, 0, 0)
+        assert server.wait_closed(1)
+
+
+def test_interrupted_wait_for_a_place_leaves_the_queue():
+    client = blocking.Connections(NetOptions(max_connections=1))
+    main = threading.main_thread().ident
+
+    with RawServer(silent) as server:
+        held = client.exchange(a_call(server.url), Timeline())
+        threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            fetch(client, server.url)
+        assert blocking.counts() == (0, 1, 0)
+        held.cut()
+
+
+def test_replies_in_a_cycle_are_cut_when_they_are_collected():
+    """A finalizer may run inside the pool's own lock; it must neither block nor be lost."""
+    client = blocking.Connections()
+
+    with RawServer(silent) as server:
+        for _ in range(5):
+            cycle: list[object] = [client.exchange(a_call(server.url), Timeline())]
+            cycle.append(cycle)
+            del cycle
+        gc.collect()
+        assert server.wait_closed(5)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_forked_child_opens_its_own_connections_and_leaves_the_parents_alone():
+    client = blocking.Connections()
+
+    with RawServer(forever(lambda request: reply(request[-6:]))) as server:
+        fetch(client, server.url, body=b"parent")
+        child = os.fork()
+        if child == 0:
+            try:
+                ok = blocking.counts() == (0, 0, 0)
+                ok = ok and fetch(client, server.url, body=b"child!") == b"child!"
+            finally:
+                os._exit(0 if ok else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        timeline = Timeline()
+        assert client.exchange(a_call(server.url, body=b"parent"), timeline).read() == b"parent"
+        blocking.close_idle()
+
+    assert timeline.reused
+    assert server.num_connections == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_stream_inherited_by_a_child_stays_the_parents():
+    client = blocking.Connections()
+    go = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.send(CHUNKED + b"1\r\na\r\n")
+        go.wait(5)
+        peer.send(b"1\r\nb\r\n0\r\n\r\n")
+
+    with RawServer(script) as server:
+        response = client.exchange(a_call(server.url), Timeline())
+        child = os.fork()
+        if child == 0:
+            response.cut()
+            client.close()
+            os._exit(0)
+        os.waitpid(child, 0)
+        go.set()
+        assert b"".join(iter(response.read, b"")) == b"ab"
