@@ -56,8 +56,10 @@ class Step:
 class Scheduler:
     """Runs sequences in order of arrival, as many as the pool and the limits hold.
 
-    It cannot livelock: blocks are taken from the sequence that arrived last, so the
-    oldest always advances, and `add` refuses what would not fit even alone.
+    It cannot livelock. Blocks are taken from the sequence that arrived last, and `add`
+    refuses what would not fit even alone, so the oldest is never short of them. A sequence
+    starts only where every running one has had a token and one is left, so no more run
+    than a step has tokens, and the oldest is never short of those either.
 
     Args:
         pool: The KV blocks.
@@ -152,9 +154,11 @@ class Scheduler:
         for sequence in self.running.values():
             assert sequence.num_computed <= len(sequence.block_table) * self.block_size
             assert sequence.num_computed <= sequence.target
+            assert sequence.num_published == sequence.num_computed // self.block_size
         for sequence in self.waiting:
             assert not sequence.block_table, f"{sequence.id} waits and holds blocks"
-            assert sequence.num_computed == 0, f"{sequence.id} waits and claims to be computed"
+            claims = (sequence.num_computed, sequence.num_published)
+            assert claims == (0, 0), f"{sequence.id} waits and claims to be computed"
 
     def _running_in_turn(self) -> Iterator[Sequence]:
         running = list(self.running.values())
@@ -163,7 +167,7 @@ class Scheduler:
 
     def _advance(self, sequence: Sequence, plan: _Plan) -> None:
         """Give a running sequence its tokens, preempting later ones for the blocks."""
-        wanted = self._share(sequence, plan.budget - self._kept_for_oldest(sequence))
+        wanted = self._share(sequence, plan.budget)
         if wanted < 1:
             return
         self._make_room(sequence, plan)
@@ -223,11 +227,6 @@ class Scheduler:
         sequence.block_table = []
         sequence.num_published = 0
         sequence.num_computed = 0
-
-    def _kept_for_oldest(self, sequence: Sequence) -> int:
-        """1 when a decode must leave the oldest sequence, a prefill, its token of the step."""
-        oldest = next(iter(self.running.values()))
-        return int(_gap(sequence) == 1 and _gap(oldest) > 1)
 
     def _share(self, sequence: Sequence, budget: int) -> int:
         return min(_gap(sequence), budget, self.max_prefill_share)

@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from server_reference.config import EngineConfig
-from server_reference.engine.engine import Engine
 from server_reference.models.load import load
 
 LENS = {"a": 1, "b": 15, "c": 16, "d": 17, "e": 40, "f": 100}

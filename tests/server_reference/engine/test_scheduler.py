@@ -190,12 +190,14 @@ def test_a_fully_cached_prompt_still_computes_a_token(num_prompt):
     assert again.num_cached == num_prompt - 4
 
 
-def test_the_oldest_advances_though_decodes_could_fill_the_step():
+def test_no_more_sequences_start_than_a_step_has_tokens():
+    """So decodes alone never fill a step, and the oldest, a prefill here, advances."""
     scheduler = a_scheduler(max_step_tokens=2, max_prefill_share=1)
     added(scheduler, a_sequence(0, 5), a_sequence(1, 1), a_sequence(2, 1))
     advance(scheduler)
 
     assert shape(advance(scheduler)) == [("s1", 1, 1), ("s0", 1, 1)]
+    assert [sequence.id for sequence in scheduler.waiting] == ["s2"]
 
 
 @pytest.mark.parametrize(
