@@ -26,7 +26,14 @@ _RULES = (
     "four on Saturdays. Books may be kept for four weeks, films for one; both can be renewed "
     "twice unless another reader waits. A lost card costs three euros. Children under twelve "
     "need the signature of a parent. Rooms are booked at the desk, two hours at most, and "
-    "whoever does not come within fifteen minutes loses the booking. "
+    "whoever does not come within fifteen minutes loses the booking. Newspapers are read on the "
+    "ground floor, maps and old prints on the second, where bags stay in the lockers. Copies "
+    "cost ten cents a page, scans nothing. Dogs wait outside, except those that guide. The café "
+    "closes an hour before the house does. Gifts of books are welcome on the first Monday of a "
+    "month, at the side door, up to two boxes. Readers who move away give their card back and "
+    "get their deposit. A book that another library holds can be sent for; it takes a week and "
+    "costs one euro. Groups announce themselves three days before. Photographs for private use "
+    "need no permission, a tripod does. Lost things are kept for half a year at the desk. "
 )
 _SPEAKER = "You answer the letters of the {name} library. "
 _ASKED = "When are you open on Saturdays?"
@@ -77,7 +84,7 @@ def _first_the_sdk(server: Server, model: str) -> None:
         model=model,
         max_tokens=40,
         extra_body={"temperature": 0.0},  # this SDK has no parameter for it any more
-        system=_SPEAKER.format(name="Lindenhof") + _RULES,
+        system=_SPEAKER.format(name="Northgate") + _RULES,
         messages=[{"role": "user", "content": _ASKED}],
     ) as stream:
         for text in stream.text_stream:
@@ -88,8 +95,8 @@ def _first_the_sdk(server: Server, model: str) -> None:
 
 def _then_our_client(client: smartclient.Client, model: str) -> bool:
     _title("2. Our own client: a prefix that was never seen, and the one that was")
-    cold = _ask(client, model, _SPEAKER.format(name="Rosenhof") + _RULES, _ASKED)
-    warm = _ask(client, model, _SPEAKER.format(name="Lindenhof") + _RULES, _ASKED)
+    cold = _ask(client, model, _SPEAKER.format(name="Southgate") + _RULES, _ASKED)
+    warm = _ask(client, model, _SPEAKER.format(name="Northgate") + _RULES, _ASKED)
     for name, report in (("cold", cold), ("warm", warm)):
         usage = report.usage
         assert usage is not None and report.ttft is not None
