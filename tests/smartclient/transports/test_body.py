@@ -1,0 +1,292 @@
+"""A body ends once, however it ends, and whoever waits for the end is told."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import weakref
+from collections import deque
+from contextlib import contextmanager
+
+import pytest
+import trio
+
+from smartclient._call import Trace
+from smartclient._errors import ExchangeError
+from smartclient._flow import Outcome, sleep
+from smartclient.testing import ManualClock, a_call
+from smartclient.transports.body import AsyncBody, AsyncResponse, Body, Response
+from smartclient.transports.driver import AsyncPerformer
+from tests.smartclient.fakes import MESSAGE, START, STOP, Answer, AsyncProvider, a_stream, text
+
+
+class Watch:
+    """A tap that keeps how the body ended, once its last flow has run."""
+
+    def __init__(self) -> None:
+        self.outcomes = []
+
+    def feed(self, delta, at): ...
+
+    def comment(self, text): ...
+
+    def after(self, outcome):
+        yield from sleep(0.0)
+        self.outcomes.append(outcome)
+
+
+@contextmanager
+def no_collector():
+    """Only reference counts free objects inside."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def broken(kind="read"):
+    return ExchangeError("the connection broke", kind=kind, sent="all")
+
+
+def test_both_bodies_have_the_same_methods_in_the_same_order():
+    def methods(kind):
+        own = {name: part for name, part in vars(kind).items() if inspect.isfunction(part)}
+        return [(name, list(inspect.signature(part).parameters)) for name, part in own.items()]
+
+    assert methods(Body) == methods(AsyncBody)
+    assert methods(Response)[:3] == methods(AsyncResponse)[:3]
+
+
+def test_chunks_come_as_they_were_read(world):
+    watch = Watch()
+    reply, _ = world.reply(a_stream(START, text("Paris"), STOP), taps=[watch])
+    body = reply.handle
+
+    chunks = [world.do(body.next()) for _ in range(4)]
+
+    assert [chunk and chunk.data for chunk in chunks] == [START, text("Paris"), STOP, None]
+    assert watch.outcomes == [Outcome("complete", 0.0)]
+    assert world.do(body.next()) is None
+
+
+def test_what_was_peeked_at_is_handed_on_first(world):
+    reply, response = world.reply(a_stream(START, text("Paris"), STOP))
+    body = reply.handle
+
+    assert world.do(body.fetch())
+    assert world.do(body.fetch())
+    first = world.do(body.next())
+
+    assert first.data == START
+    assert response.num_reads == 2
+
+
+def test_fetching_tells_the_end(world):
+    reply, _ = world.reply(a_stream())
+
+    assert not world.do(reply.handle.fetch())
+
+
+def test_a_body_that_ends_without_its_terminal_event_is_incomplete(world):
+    watch = Watch()
+    reply, _ = world.reply(a_stream(START), taps=[watch])
+
+    world.do(reply.handle.next())
+    world.do(reply.handle.next())
+
+    assert watch.outcomes == [Outcome("incomplete", 0.0)]
+
+
+def test_the_end_is_timed_in_the_attempt(world):
+    clock = ManualClock(5.0)
+    reply, _ = world.reply(Answer(MESSAGE), clock=clock)
+
+    world.do(reply.handle.next())
+    clock.advance(2.0)
+    world.do(reply.handle.next())
+
+    assert reply.handle._attempt.ended == 7.0
+
+
+def test_a_connection_that_breaks_is_told_and_raised(world):
+    watch, error = Watch(), broken("read_timeout")
+    reply, _ = world.reply(a_stream(START, error), taps=[watch])
+
+    world.do(reply.handle.next())
+    with pytest.raises(ExchangeError) as caught:
+        world.do(reply.handle.next())
+
+    assert caught.value is error
+    assert watch.outcomes == [Outcome("failed", 0.0, "read_timeout")]
+    assert reply.handle._attempt.error == "read_timeout"
+    assert world.do(reply.handle.next()) is None
+
+
+@pytest.mark.parametrize(
+    "interruption",
+    [KeyboardInterrupt(), asyncio.CancelledError(), ValueError("ours")],
+    ids=["ctrl-c", "cancelled", "a-fault"],
+)
+def test_a_read_that_is_interrupted_cuts(world, interruption):
+    watch, leftovers = Watch(), deque()
+    reply, response = world.reply(a_stream(START, interruption), taps=[watch], leftovers=leftovers)
+
+    world.do(reply.handle.next())
+    with pytest.raises(type(interruption)):
+        world.do(reply.handle.next())
+
+    assert response.num_cuts == 1
+    assert (watch.outcomes, len(leftovers)) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "finished", "kind"),
+    [
+        pytest.param([START + text("a") + STOP], True, "complete", id="whole-answer"),
+        pytest.param([START + text("a")], False, "cut", id="half"),
+    ],
+)
+def test_closing_keeps_the_connection_when_nothing_is_missing(world, pieces, finished, kind):
+    watch = Watch()
+    reply, response = world.reply(a_stream(*pieces), taps=[watch])
+
+    world.do(reply.handle.next())
+    world.do(reply.handle.close())
+
+    assert response.closed == [finished]
+    assert [outcome.kind for outcome in watch.outcomes] == [kind]
+
+
+def test_closing_before_anything_was_read_cuts_the_answer(world):
+    watch = Watch()
+    reply, response = world.reply(a_stream(START), taps=[watch])
+
+    world.do(reply.handle.close())
+
+    assert response.closed == [False]
+    assert [outcome.kind for outcome in watch.outcomes] == ["cut"]
+
+
+def test_closing_after_a_peek_keeps_what_was_seen_whole(world):
+    """The reader left, but the connection need not go with it."""
+    watch = Watch()
+    reply, response = world.reply(a_stream(START + text("a") + STOP), taps=[watch])
+
+    world.do(reply.handle.fetch())
+    world.do(reply.handle.close())
+
+    assert response.closed == [True]
+    assert [outcome.kind for outcome in watch.outcomes] == ["cut"]
+    assert world.do(reply.handle.next()) is None
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param(["close", "close"], id="close-close"),
+        pytest.param(["cut", "cut"], id="cut-cut"),
+        pytest.param(["close", "cut"], id="close-cut"),
+        pytest.param(["cut", "close"], id="cut-close"),
+    ],
+)
+def test_a_body_ends_once(world, steps):
+    watch, leftovers = Watch(), deque()
+    reply, _ = world.reply(a_stream(START), taps=[watch], leftovers=leftovers)
+
+    for step in steps:
+        world.do(getattr(reply.handle, step)())
+
+    assert len(watch.outcomes) + len(leftovers) == 1
+
+
+def test_the_end_is_told_even_when_closing_fails(world):
+    watch = Watch()
+    reply, response = world.reply(a_stream(START), taps=[watch])
+    response.closed = None  # appending to it raises
+
+    with pytest.raises(AttributeError):
+        world.do(reply.handle.close())
+
+    assert [outcome.kind for outcome in watch.outcomes] == ["cut"]
+
+
+def test_a_cut_body_leaves_its_last_flows_for_later(world):
+    watch, leftovers = Watch(), deque()
+    reply, response = world.reply(a_stream(START), taps=[watch], leftovers=leftovers)
+
+    reply.cut()
+    assert watch.outcomes == []
+    world.do(world.performer(world.provider()).run(leftovers.popleft()))
+
+    assert response.num_cuts == 1
+    assert [outcome.kind for outcome in watch.outcomes] == ["cut"]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        pytest.param(0, id="unread"),
+        pytest.param(1, id="half-read"),
+    ],
+)
+def test_a_dropped_reply_is_cut_at_once(home, read):
+    """By its reference count: the collector may come minutes later."""
+    watch, leftovers = Watch(), deque()
+    with no_collector():
+        reply, response = home.reply(a_stream(START, STOP), taps=[watch], leftovers=leftovers)
+        for _ in range(read):
+            home.do(reply.handle.next())
+
+        del reply
+
+        assert response.num_cuts == 1
+    assert len(leftovers) == 1
+
+
+def test_a_reply_that_was_peeked_at_is_cut_when_dropped(home):
+    with no_collector():
+        reply, response = home.reply(a_stream(START, text("a"), STOP))
+        performer = home.performer(home.provider())
+        home.do(performer.peek(reply))
+
+        del reply
+
+        assert response.num_cuts == 1
+
+
+def test_a_body_that_has_ended_is_not_cut_when_dropped(world):
+    reply, response = world.reply(a_stream(STOP))
+
+    world.do(reply.handle.next())
+    world.do(reply.handle.next())
+    del reply
+
+    assert response.num_cuts == 0
+
+
+def test_a_dropped_body_is_freed_at_once(home):
+    with no_collector():
+        reply, _ = home.reply(a_stream(START))
+        body = weakref.ref(reply.handle)
+        home.do(reply.handle.next())
+
+        del reply
+
+        assert body() is None
+
+
+def test_a_dropped_reply_is_cut_at_once_under_trio():
+    """In one run, because trio keeps what its main task returned."""
+
+    async def read_and_drop():
+        performer = AsyncPerformer(provider, Trace(started=0.0), ManualClock(), deque())
+        reply = await performer.exchange(a_call())
+        await reply.handle.next()
+        del reply
+        return provider.responses[0].num_cuts
+
+    provider = AsyncProvider(a_stream(START, STOP))
+    with no_collector():
+        assert trio.run(read_and_drop) == 1
