@@ -223,4 +223,6 @@ def _serve(connection: socket.socket, config: EngineConfig) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    status = main(sys.argv[1:])
+    sys.stderr.flush()
+    os._exit(status)  # torch takes a second to tidy up what the system frees at once
