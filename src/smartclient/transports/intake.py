@@ -123,9 +123,12 @@ class Intake:
         """Tell the taps what is now handed to the reader."""
         for part in chunk.parts:
             self._tell(part.delta, chunk.at)
-        for tap in self._taps:
-            for comment in chunk.comments:
-                tap.comment(comment)
+        for comment in chunk.comments:
+            for tap in list(self._taps):
+                try:
+                    tap.comment(comment)
+                except Exception:  # an observer must not break the stream
+                    self._silence(tap)
         if self._watched is not None and chunk.decoded and self._taps:
             self._watched += chunk.decoded
             if len(self._watched) > MAX_WATCHED_BODY:
@@ -170,8 +173,11 @@ class Intake:
             try:
                 tap.feed(delta, at)
             except Exception:  # an observer must not break the stream
-                self._taps.remove(tap)
-                _logger.exception("a tap failed and is silenced for this call: %r", tap)
+                self._silence(tap)
+
+    def _silence(self, tap: Tap) -> None:
+        self._taps.remove(tap)
+        _logger.exception("a tap failed and is silenced for this call: %r", tap)
 
     def _decode(self, data: bytes) -> bytes | None:
         if self._decoders is None:

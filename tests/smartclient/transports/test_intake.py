@@ -209,14 +209,15 @@ def test_taps_are_told_what_is_handed_on_and_when_it_came():
     assert (notes.times, notes.comments) == ([1.0], ["ping"])
 
 
-def test_a_tap_that_raises_is_silenced_and_the_others_go_on(caplog):
-    bad, good = Notes(raises="feed"), Notes()
+@pytest.mark.parametrize("method", ["feed", "comment"])
+def test_a_tap_that_raises_is_silenced_and_the_others_go_on(caplog, method):
+    bad, good = Notes(raises=method), Notes()
     intake = an_intake(bad, good)
 
     with caplog.at_level(logging.ERROR, "smartclient"):
-        taken(intake, text("a"), text("b"))
+        taken(intake, text("a") + PADDING, text("b") + PADDING)
 
-    assert len(good.deltas) == 2
+    assert (len(good.deltas), len(good.comments)) == (2, 2)
     assert intake.take_taps() == [good]
     assert caplog.text.count("silenced") == 1
 
