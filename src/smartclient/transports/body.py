@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol
@@ -13,10 +14,12 @@ from typing import Protocol
 from .._call import Attempt, Headers, Reply
 from .._clock import Clock
 from .._errors import ExchangeError
-from .._flow import Flow, Outcome
+from .._flow import Flow, Outcome, Tap
 from .intake import Chunk, Intake
 
 __all__ = ["AsyncBody", "AsyncResponse", "Body", "Response"]
+
+_logger = logging.getLogger("smartclient")
 
 
 class Response(Protocol):
@@ -66,7 +69,7 @@ class _Ending:
             return []
         self.is_over = True
         self._attempt.ended = outcome.at
-        return [tap.after(outcome) for tap in self.intake.take_taps()]
+        return [_last(tap, outcome) for tap in self.intake.take_taps()]
 
     def _broke(self, error: ExchangeError) -> list[Flow[None]]:
         self._attempt.error = error.kind
@@ -75,6 +78,13 @@ class _Ending:
     def _drop(self) -> None:
         """End for a reader that is gone; what is due is done at the next call."""
         self._leftovers.extend(self._over(self.intake.left()))
+
+
+def _last(tap: Tap, outcome: Outcome) -> Flow[None]:
+    try:
+        yield from tap.after(outcome)
+    except Exception:  # an observer must not break the reply that it observes
+        _logger.exception("a tap failed at the end of a body: %r", tap)
 
 
 class Body(_Ending):

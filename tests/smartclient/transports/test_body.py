@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import logging
 import weakref
 from collections import deque
 from contextlib import contextmanager
@@ -210,6 +211,26 @@ def test_the_end_is_told_even_when_closing_fails(world):
         world.do(reply.handle.close())
 
     assert [outcome.kind for outcome in watch.outcomes] == ["cut"]
+
+
+class Failing(Watch):
+    """A tap that fails at the end."""
+
+    def after(self, outcome):
+        yield from sleep(0.0)
+        raise RuntimeError("the store is away")
+
+
+@pytest.mark.parametrize("end", ["next", "close"])
+def test_a_tap_that_fails_at_the_end_breaks_nothing(world, caplog, end):
+    watch = Watch()
+    reply, _ = world.reply(a_stream(), taps=[Failing(), watch])
+
+    with caplog.at_level(logging.ERROR, "smartclient"):
+        world.do(getattr(reply.handle, end)())
+
+    assert len(watch.outcomes) == 1
+    assert "the store is away" in caplog.text
 
 
 def test_a_cut_body_leaves_its_last_flows_for_later(world):
