@@ -51,7 +51,7 @@ class Intake:
 
     Attributes:
         held: Taken in, not yet handed on.
-        is_events: It is an event stream in a format that we know.
+        is_events: It is an event stream in a format, and an encoding, that we know.
         terminal: The terminal event has come.
         broken: Why the events could not be read any further.
     """
@@ -62,10 +62,11 @@ class Intake:
         self._adapter = reply.call.adapter
         media_type = (reply.headers.get("content-type") or "").partition(";")[0].strip().lower()
         is_success = 200 <= reply.status < 300
-        self.is_events = self._adapter is not None and is_success and media_type == _EVENTS
+        self._decoders = _decoders(reply.headers.get("content-encoding"))
+        is_known = self._adapter is not None and self._decoders is not None
+        self.is_events = is_known and is_success and media_type == _EVENTS
         self._reader = EventReader(self._adapter) if self._adapter and self.is_events else None
         self._watched = bytearray() if self._adapter and is_success and not self.is_events else None
-        self._decoders = _decoders(reply.headers.get("content-encoding"))
         self.held: deque[Chunk] = deque()
         self._num_held = 0
         self.terminal = False
@@ -186,7 +187,7 @@ class Intake:
             for decoder in self._decoders:
                 data = decoder.decompress(data)
         except zlib.error as error:
-            self._decoders = None
+            self._decoders = self._reader = None
             self.broken = SmartClientError(f"the reply's content-encoding cannot be read: {error}")
             return None
         return data

@@ -109,8 +109,10 @@ def test_bytes_pass_untouched_and_are_read_decoded(encoding, encode):
 def test_an_encoding_that_we_do_not_read_passes_unread(encoding):
     intake = an_intake(Notes(), content_encoding=encoding)
 
+    assert intake.is_decided  # a peek that waits for events would hold the whole stream back
     (chunk,) = taken(intake, b"\x8b\x02")
 
+    assert intake.ended().kind == "complete"
     assert (chunk.data, chunk.decoded, chunk.parts) == (b"\x8b\x02", None, [])
 
 
@@ -121,6 +123,7 @@ def test_broken_compression_passes_untouched_and_is_told():
 
     assert (first.data, first.decoded, second.decoded) == (b"no gzip", None, None)
     assert "content-encoding cannot be read" in str(intake.broken)
+    assert intake.is_decided
 
 
 @pytest.mark.parametrize(
