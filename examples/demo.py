@@ -99,12 +99,15 @@ def _then_our_client(client: smartclient.Client, model: str) -> bool:
     warm = _ask(client, model, _SPEAKER.format(name="Northgate") + _RULES, _ASKED)
     for name, report in (("cold", cold), ("warm", warm)):
         usage = report.usage
-        assert usage is not None and report.ttft is not None
+        assert usage is not None
+        assert report.ttft is not None
         _say(
             f"  {name}: {usage.input_tokens} input tokens, {usage.cache_read} read from the "
             f"prefix cache, first token after {report.ttft * 1000:.0f} ms"
         )
-    assert cold.ttft and warm.ttft and warm.usage
+    assert cold.ttft
+    assert warm.ttft
+    assert warm.usage
     _say(f"  TTFT warm / cold = {warm.ttft / cold.ttft:.2f}")
     return warm.ttft < cold.ttft and bool(warm.usage.cache_read)
 
