@@ -16,6 +16,7 @@ from .._errors import ExchangeError
 from .._flow import Close, Effect, Exchange, Flow, Peek, Read, Sleep
 from ..wire import Failure
 from .body import AsyncBody, AsyncResponse, Body, Response
+from .intake import Chunk
 
 __all__ = [
     "AsyncConnector",
@@ -158,7 +159,7 @@ class Performer(_Performing):
         body: Body = reply.handle
         pieces, size = [], 0
         while (chunk := body.next()) is not None:
-            pieces.append(_readable(chunk.decoded, reply))
+            pieces.append(_readable(chunk, reply))
             size += len(pieces[-1])
             if size > limit:
                 body.cut()
@@ -224,7 +225,7 @@ class AsyncPerformer(_Performing):
         body: AsyncBody = reply.handle
         pieces, size = [], 0
         while (chunk := await body.next()) is not None:
-            pieces.append(_readable(chunk.decoded, reply))
+            pieces.append(_readable(chunk, reply))
             size += len(pieces[-1])
             if size > limit:
                 body.cut()
@@ -237,18 +238,21 @@ class AsyncPerformer(_Performing):
         self._slept(start)
 
 
-def _readable(decoded: bytes | None, reply: Reply) -> bytes:
-    if decoded is None:
-        reply.cut()
-        encoding = reply.headers.get("content-encoding")
-        raise ExchangeError(
-            f"the reply's content-encoding {encoding!r} is none that was asked for; "
-            "only gzip and deflate can be read",
-            kind="protocol",
-            sent="all",
-            origin=str(reply.call.origin),
-        )
-    return decoded
+def _readable(chunk: Chunk, reply: Reply) -> bytes:
+    if chunk.decoded is not None:
+        return chunk.decoded
+    reply.cut()
+    encoding = reply.headers.get("content-encoding")
+    unknown = (
+        f"the reply's content-encoding {encoding!r} is none that was asked for; "
+        "only gzip and deflate can be read"
+    )
+    raise ExchangeError(
+        str(chunk.broken or unknown),
+        kind="protocol",
+        sent="all",
+        origin=str(reply.call.origin),
+    )
 
 
 def _too_long(reply: Reply, limit: int) -> ExchangeError:

@@ -33,6 +33,7 @@ class Chunk(Struct, frozen=True):
         data: With the content-encoding still on.
         decoded: Without; `None` under an encoding that we do not know.
         at: When they came, in monotonic seconds.
+        broken: Why these bytes, and all that follow, could not be read any more.
     """
 
     data: bytes
@@ -40,6 +41,7 @@ class Chunk(Struct, frozen=True):
     parts: list[Part]
     comments: list[str]
     at: float
+    broken: SmartClientError | None = None
 
 
 class Decoder(Protocol):
@@ -85,12 +87,13 @@ class Intake:
             try:
                 parts = self._reader.feed(decoded)
             except SmartClientError as error:
-                self.broken, self._reader = error, None
+                # Without its traceback, which holds our caller and so the body.
+                self.broken, self._reader = error.with_traceback(None), None
             else:
                 comments = self._reader.take_comments()
             for part in parts:
                 self._note(part.delta)
-        return Chunk(data, decoded, parts, comments, self._clock.monotonic())
+        return Chunk(data, decoded, parts, comments, self._clock.monotonic(), self.broken)
 
     def hold(self, chunk: Chunk) -> None:
         """Keep `chunk` for whoever reads next."""
@@ -124,6 +127,8 @@ class Intake:
         """Tell the taps what is now handed to the reader."""
         for part in chunk.parts:
             self._tell(part.delta, chunk.at)
+        if chunk.broken is not None and not self._delivered_terminal:
+            self._delivered_failure = self._delivered_failure or Failure(kind="malformed")
         for comment in chunk.comments:
             for tap in list(self._taps):
                 try:
@@ -188,7 +193,10 @@ class Intake:
                 data = decoder.decompress(data)
         except zlib.error as error:
             self._decoders = self._reader = None
-            self.broken = SmartClientError(f"the reply's content-encoding cannot be read: {error}")
+            self.broken = SmartClientError(
+                f"the reply is not in the content-encoding that it names: {error}; "
+                "does a proxy change it on its way?"
+            )
             return None
         return data
 

@@ -277,6 +277,23 @@ def test_a_reply_that_was_peeked_at_is_cut_when_dropped(home):
         assert response.num_cuts == 1
 
 
+@pytest.mark.parametrize(
+    ("piece", "headers"),
+    [
+        pytest.param(b"data: " + b"x" * (33 << 20), {}, id="event-too-large"),
+        pytest.param(b"no gzip", {"content_encoding": "gzip"}, id="broken-gzip"),
+    ],
+)
+def test_a_reply_whose_events_cannot_be_read_is_cut_when_dropped(home, piece, headers):
+    with no_collector():
+        reply, response = home.reply(a_stream(piece, b"more", **headers))
+        home.do(reply.handle.next())
+
+        del reply
+
+        assert response.num_cuts == 1
+
+
 def test_a_body_that_has_ended_is_not_cut_when_dropped(world):
     reply, response = world.reply(a_stream(STOP))
 

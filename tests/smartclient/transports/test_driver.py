@@ -124,6 +124,7 @@ def test_a_body_of_exactly_the_limit_is_read(world):
         pytest.param([b"abcd", b"e"], {}, "longer than the 4 bytes", id="too-long"),
         pytest.param([gzip.compress(b"x" * 99)], {"content_encoding": "gzip"}, "longer", id="bomb"),
         pytest.param([b"ab"], {"content_encoding": "br"}, "content-encoding 'br'", id="encoding"),
+        pytest.param([b"ab"], {"content_encoding": "gzip"}, "does a proxy", id="broken-gzip"),
     ],
 )
 def test_a_read_that_cannot_be_cuts_the_reply(world, pieces, headers, message):

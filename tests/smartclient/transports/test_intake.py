@@ -122,8 +122,9 @@ def test_broken_compression_passes_untouched_and_is_told():
     first, second = taken(intake, b"no gzip", b"at all")
 
     assert (first.data, first.decoded, second.decoded) == (b"no gzip", None, None)
-    assert "content-encoding cannot be read" in str(intake.broken)
+    assert "not in the content-encoding" in str(intake.broken)
     assert intake.is_decided
+    assert intake.ended() == Outcome("failed", 0.0, "malformed")
 
 
 @pytest.mark.parametrize(
@@ -357,6 +358,26 @@ def test_an_event_too_large_is_told_and_the_rest_passes_unread():
     assert "larger than" in str(intake.broken)
     assert intake.is_decided
     assert [chunk.parts for chunk in chunks] == [[], []]
+    assert intake.left() == Outcome("failed", 0.0, "malformed")
+
+
+def test_what_came_before_the_break_is_whole():
+    intake = an_intake()
+
+    chunks = taken(intake, text("Pa"), b"data: " + b"x" * (40 << 20))
+
+    assert [chunk.broken for chunk in chunks] == [None, intake.broken]
+
+
+def test_garbage_after_the_terminal_event_changes_nothing():
+    intake = an_intake(content_encoding="deflate")
+    packed = zlib.compressobj()
+    body = packed.compress(START + STOP) + packed.flush(zlib.Z_SYNC_FLUSH)
+
+    taken(intake, body, b"\xff\xff garbage")
+
+    assert intake.broken is not None
+    assert intake.ended().kind == "complete"
 
 
 def test_usage_of_a_stream_reaches_the_taps():
