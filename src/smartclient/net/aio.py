@@ -11,14 +11,14 @@ from functools import partial
 from typing import Any
 
 from .._call import Call, Headers, Origin, Span, Timeline
-from .._clock import Clock, SystemClock
+from .._clock import Clock
 from .._errors import ExchangeError
 from . import failures
 from .failures import BadReplyError
 from .homes import Home, all_homes, home_of_loop
 from .http1 import LAST_CHUNK, ReplyParser, chunk, head_of, joined
 from .opening import open_stream
-from .options import NetOptions
+from .options import DEFAULTS, SYSTEM_CLOCK, NetOptions
 from .pool import Counts, Pool, Waiter
 from .streams import StreamConnection
 
@@ -26,9 +26,6 @@ __all__ = ["AsyncConnections", "Response", "close_idle", "counts"]
 
 WRITE_SIZE = 256 * 1024
 """Most bytes of a large body that are encrypted or buffered at a time."""
-
-DEFAULTS = NetOptions()
-SYSTEM_CLOCK = SystemClock()
 
 
 def counts() -> Counts:

@@ -11,20 +11,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from .._call import Call, Headers, Origin, Span, Timeline
-from .._clock import Clock, SystemClock
+from .._clock import Clock
 from .._errors import ExchangeError, Sent
 from . import failures
 from .failures import BadReplyError
 from .http1 import LAST_CHUNK, ReplyParser, chunk, head_of, joined
 from .lobby import Lobby
-from .options import NetOptions
+from .options import DEFAULTS, SYSTEM_CLOCK, NetOptions
 from .pool import Counts, Pool
 from .sockets import SocketConnection, connect
 
 __all__ = ["Connections", "Response", "close_idle", "counts"]
 
-DEFAULTS = NetOptions()
-SYSTEM_CLOCK = SystemClock()
 
 _lobby = Lobby()
 os.register_at_fork(after_in_child=_lobby.forget)

@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 from typing import Literal
 
-from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+from httptools import HttpParserError, HttpResponseParser
 
 from .._call import Call, Headers, Origin
 from .failures import BadReplyError
@@ -278,17 +278,15 @@ class ReplyParser:
                 return data
 
     def _parse_head(self, head: bytes) -> None:
+        if head[8:12] == b" 101":
+            raise BadReplyError("unsupported", "switched protocols, which no call asks for")
         self._fields.clear()
         parser = HttpResponseParser(self)
         try:
             parser.feed_data(head)
-        except HttpParserUpgrade:
-            pass  # told by the status below
         except HttpParserError as error:
             raise BadReplyError("protocol", f"answered with a malformed head: {error}") from error
         status = parser.get_status_code()
-        if status == 101:
-            raise BadReplyError("unsupported", "switched protocols, which no call asks for")
         if status < 200:
             return
         self.protocol = head[:8].decode("latin-1")

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from .._clock import SystemClock
+
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-__all__ = ["DRAIN_BYTES", "DRAIN_TIME", "DRAIN_WAIT", "NetOptions"]
+__all__ = ["DEFAULTS", "DRAIN_BYTES", "DRAIN_TIME", "DRAIN_WAIT", "SYSTEM_CLOCK", "NetOptions"]
 
 DRAIN_BYTES = 64 * 1024
 """Most bytes of a finished reply that are taken in so that its connection can be kept."""
@@ -60,3 +62,7 @@ class NetOptions(Struct, frozen=True, kw_only=True):
                 "ssl_context already says whom to trust; leave out ca_file and verify, "
                 "or set them on the context"
             )
+
+
+DEFAULTS = NetOptions()
+SYSTEM_CLOCK = SystemClock()
