@@ -109,6 +109,16 @@ def a_stream(*pieces: bytes | BaseException, **headers: str) -> Answer:
 # Connections that carry them.
 
 
+def _given(answer: Any) -> Any:
+    """`answer`, which is raised if it is an exception."""
+    try:
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+    finally:
+        del answer  # an error whose traceback holds this frame would be a cycle
+
+
 class FakeResponse:
     """What a connection gives, and what became of it."""
 
@@ -122,10 +132,7 @@ class FakeResponse:
 
     def _next(self) -> bytes:
         self.num_reads += 1
-        piece = self._pieces.popleft() if self._pieces else b""
-        if isinstance(piece, BaseException):
-            raise piece
-        return piece
+        return _given(self._pieces.popleft() if self._pieces else b"")
 
     def read(self) -> bytes:
         return self._next()
@@ -163,10 +170,7 @@ class Provider:
 
     def _answer(self, call: Any) -> Any:
         self.calls.append(call)
-        answer = self._answers.popleft()
-        if isinstance(answer, BaseException):
-            raise answer
-        self.responses.append(self.response(answer))
+        self.responses.append(self.response(_given(self._answers.popleft())))
         return self.responses[-1]
 
     def exchange(self, call: Any, timeline: Timeline) -> Any:

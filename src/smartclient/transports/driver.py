@@ -33,35 +33,41 @@ T = TypeVar("T")
 def drive(flow: Flow[T], perform: Callable[[Effect], Any]) -> T:
     """Run `flow` to its end, by blocking."""
     step: Callable[[], Effect] = partial(next, flow)
-    while True:
-        try:
-            effect = step()
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        try:
-            answer = perform(effect)
-        except BaseException as error:
-            step = partial(flow.throw, error)
-        else:
-            step = partial(flow.send, answer)
+    try:
+        while True:
+            try:
+                effect = step()
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            try:
+                answer = perform(effect)
+            except BaseException as error:
+                step = partial(flow.throw, error)
+            else:
+                step = partial(flow.send, answer)
+    finally:
+        del step  # it may hold an error whose traceback holds this frame
 
 
 async def drive_async(flow: Flow[T], perform: Callable[[Effect], Awaitable[Any]]) -> T:
     """Run `flow` to its end, by awaiting."""
     step: Callable[[], Effect] = partial(next, flow)
-    while True:
-        try:
-            effect = step()
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        try:
-            answer = await perform(effect)
-        except BaseException as error:
-            step = partial(flow.throw, error)
-        else:
-            step = partial(flow.send, answer)
+    try:
+        while True:
+            try:
+                effect = step()
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            try:
+                answer = await perform(effect)
+            except BaseException as error:
+                step = partial(flow.throw, error)
+            else:
+                step = partial(flow.send, answer)
+    finally:
+        del step  # it may hold an error whose traceback holds this frame
 
 
 class Connector(Protocol):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import inspect
+import weakref
+from collections import deque
 
 import pytest
 
@@ -20,7 +23,17 @@ from smartclient.transports.driver import (
     drive,
 )
 from smartclient.transports.intake import MAX_ERROR_BODY, MAX_PEEK
-from tests.smartclient.fakes import MESSAGE, OVERLOAD, START, STOP, Answer, a_stream, text
+from tests.smartclient.fakes import (
+    MESSAGE,
+    OVERLOAD,
+    START,
+    STOP,
+    Answer,
+    AsyncProvider,
+    Provider,
+    a_stream,
+    text,
+)
 
 
 def refused():
@@ -237,3 +250,47 @@ def test_a_flow_that_asks_for_nothing_is_run():
         return 7
 
     assert drive(flow(), lambda effect: None) == 7
+
+
+def a_flow_that_peeks():
+    reply = yield from exchange(a_call())
+    yield from peek(reply)
+
+
+@pytest.fixture
+def no_collector():
+    """Only reference counts free objects."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_failed_call_is_freed_at_once():
+    """Its error holds the frames it went through, and so up to 1 MiB of a reply."""
+    provider = Provider(a_stream(START, refused()))
+
+    with pytest.raises(ExchangeError) as caught:
+        Performer(provider, Trace(started=0.0), ManualClock(), deque()).run(a_flow_that_peeks())
+    error = weakref.ref(caught.value)
+    del caught
+
+    assert error() is None
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_failed_call_is_freed_at_once_when_awaited():
+    async def fail():
+        provider = AsyncProvider(a_stream(START, refused()))
+        performer = AsyncPerformer(provider, Trace(started=0.0), ManualClock(), deque())
+        with pytest.raises(ExchangeError) as caught:
+            await performer.run(a_flow_that_peeks())
+        error = weakref.ref(caught.value)
+        del caught
+        return error
+
+    async def main():
+        error = await fail()
+        return error()
+
+    assert asyncio.run(main()) is None
