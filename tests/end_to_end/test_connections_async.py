@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
 import random
+import signal
 import threading
 from collections.abc import Callable
 
@@ -269,3 +271,64 @@ def test_timeout_of_the_caller_during_the_connect_leaves_no_place_taken():
 
     with RawServer(Peer.until_closed) as server:
         asyncio.run(scenario())
+
+
+def test_client_closed_on_one_loop_is_closed_on_the_others():
+    client = aio.AsyncConnections()
+    streaming, outcomes = threading.Event(), []
+
+    async def elsewhere():
+        response = await client.exchange(a_call(server.url), Timeline())
+        streaming.set()
+        outcomes.append(await asyncio.gather(response.read(), return_exceptions=True))
+
+    with RawServer(silent) as server:
+        thread = threading.Thread(target=asyncio.run, args=(elsewhere(),))
+        thread.start()
+        streaming.wait(5)
+        asyncio.run(client.close())
+        thread.join(10)
+
+    assert "cut on this side" in str(outcomes[0][0])
+
+
+def test_reply_collected_in_another_thread_is_cut_on_its_own_loop():
+    async def scenario():
+        client = aio.AsyncConnections()
+        held = [await client.exchange(a_call(server.url), Timeline())]
+        await asyncio.to_thread(held.clear)
+        await until(lambda: aio.counts() == (0, 0, 0))
+        assert await asyncio.to_thread(server.wait_closed, 1)
+
+    with RawServer(silent) as server:
+        asyncio.run(scenario())
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_forked_child_leaves_the_loops_connections_to_its_parent():
+    client = aio.AsyncConnections()
+
+    def in_child() -> None:
+        code = 1
+        try:
+            body = asyncio.run(fetch(client, server.url, body=b"child!"))
+            code = 0 if body == b"child!" else 2
+        finally:
+            os._exit(code)
+
+    async def scenario():
+        assert await fetch(client, server.url, body=b"parent") == b"parent"
+        child = os.fork()
+        if child == 0:
+            threading.Thread(target=in_child).start()
+            signal.pause()
+        _, status = await asyncio.to_thread(os.waitpid, child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        timeline = Timeline()
+        response = await client.exchange(a_call(server.url, body=b"parent"), timeline)
+        assert (await read_all(response), timeline.reused) == (b"parent", True)
+
+    with RawServer(forever(lambda request: reply(request[-6:]))) as server:
+        asyncio.run(scenario())
+
+    assert server.num_connections == 2

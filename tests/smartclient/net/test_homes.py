@@ -1,0 +1,122 @@
+"""Where a loop's connections live, and how they end with it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import weakref
+
+import pytest
+
+from smartclient._call import Origin
+from smartclient.net.homes import Home, all_homes, home_of_loop
+from smartclient.net.pool import Counts, Pools
+from smartclient.net.streams import StreamConnection
+
+
+async def entered(home: Home, owner: object = None) -> StreamConnection:
+    """An active connection, whose peer is the test's to keep alive."""
+    pool, connection = home.enter("key", 5, 0.0)
+    if connection is None:
+        assert pool.reserve()
+        ours, theirs = socket.socketpair()
+        loop = asyncio.get_running_loop()
+        origin = Origin("http", "a.example", 80)
+        connection = StreamConnection(loop, ours, origin, pool, home.release)
+        connection.peer = theirs  # closed with it
+        await loop.create_connection(lambda: connection, sock=ours)
+        pool.fill(connection)
+    connection.owner = owner
+    return connection
+
+
+def test_each_loop_has_a_home_of_its_own_until_it_ends():
+    async def scenario():
+        home = await home_of_loop()
+        assert await home_of_loop() is home
+        return weakref.ref(asyncio.get_running_loop())
+
+    first, second = asyncio.run(scenario()), asyncio.run(scenario())
+    gc.collect()
+
+    assert (first(), second(), len(all_homes())) == (None, None, 0)
+
+
+def test_loop_closed_without_its_generators_is_forgotten_at_the_next_call():
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(home_of_loop())
+    loop.close()
+
+    asyncio.run(home_of_loop())
+
+    assert loop not in all_homes()
+
+
+def test_end_of_the_loop_closes_idle_and_active_connections():
+    found = []
+
+    async def scenario():
+        home = await home_of_loop()
+        found.extend([await entered(home), await entered(home)])
+        home.release(found[0], None, asyncio.get_running_loop().time)
+
+    asyncio.run(scenario())
+
+    for connection in found:
+        assert connection.peer.recv(1) == b""
+        connection.peer.close()
+
+
+def test_idle_connections_expire_though_nobody_calls(monkeypatch):
+    monkeypatch.setattr(Pools, "SWEEP", 0.01)
+
+    async def scenario():
+        home = await home_of_loop()
+        connection = await entered(home)
+        home.release(connection, 5.0, lambda: 6.0)
+        await asyncio.sleep(0.05)
+        assert (connection.is_cut, home.pools.counts) == (True, Counts())
+        connection.peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_expired_connection_is_closed_by_the_next_call():
+    async def scenario():
+        home = await home_of_loop()
+        connection = await entered(home)
+        home.release(connection, 5.0, lambda: 0.0)
+        _, taken = home.enter("key", 5, 6.0)
+        assert (taken, connection.is_cut) == (None, True)
+        connection.peer.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("owner", ["me", "you"])
+def test_eviction_cuts_the_owners_connections_only(owner):
+    async def scenario():
+        home = await home_of_loop()
+        connection = await entered(home, owner)
+        home.evict("me")
+        assert connection.is_cut is (owner == "me")
+        connection.peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_forgotten_connections_are_not_touched():
+    async def scenario():
+        home = await home_of_loop()
+        connection = await entered(home)
+        home.forget()
+        connection.drop()
+        connection.peer.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            connection.peer.recv(1)
+        connection.is_cut = False
+        connection.drop()
+        connection.peer.close()
+
+    asyncio.run(scenario())
