@@ -33,9 +33,16 @@ class Pipeline:
 
     def flow(self, call: Call) -> Flow[Reply]:
         """Send `call` through every policy."""
-        while self.leftovers:
-            yield from self.leftovers.popleft()
+        while (leftover := self.take_leftover()) is not None:
+            yield from leftover
         return (yield from self._chain(call))
+
+    def take_leftover(self) -> Flow[None] | None:
+        """The next flow that a dropped body left; `None` when nothing is left."""
+        try:
+            return self.leftovers.popleft()
+        except IndexError:  # asked for instead of looked for: threads share one client
+            return None
 
     def _policies(self) -> list[Policy]:
         # Imported here, so that `import smartclient` loads no policy.

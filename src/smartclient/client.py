@@ -70,8 +70,8 @@ class Client:
     def close(self) -> None:
         """Cut this client's streams and give its connections back; safe to call twice."""
         pipeline = self._session.pipeline
-        while pipeline.leftovers:
-            self._performer(None).run(pipeline.leftovers.popleft())
+        while (leftover := pipeline.take_leftover()) is not None:
+            self._performer(None).run(leftover)
         self._connections.close()
 
     def __enter__(self) -> Self:
@@ -139,8 +139,8 @@ class AsyncClient:
     async def close(self) -> None:
         """Cut this client's streams and give its connections back; safe to call twice."""
         pipeline = self._session.pipeline
-        while pipeline.leftovers:
-            await self._performer(None).run(pipeline.leftovers.popleft())
+        while (leftover := pipeline.take_leftover()) is not None:
+            await self._performer(None).run(leftover)
         await self._connections.close()
 
     aclose = close

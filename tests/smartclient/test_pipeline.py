@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 
 from smartclient._flow import Exchange, Outcome, Peek, Sleep, sleep
 from smartclient._pipeline import Pipeline
@@ -41,6 +42,21 @@ def test_what_a_dropped_body_left_is_done_before_the_next_call():
 
     assert asked == [Sleep(1.0), Sleep(2.0), Exchange(call), Peek(ok)]
     assert not pipeline.leftovers
+
+
+def test_a_leftover_that_another_thread_took_is_no_error():
+    class Contested(deque):
+        """Says that it has something, and has nothing any more."""
+
+        def __bool__(self):
+            return True
+
+    pipeline, ok = a_pipeline(), a_reply()
+    pipeline.leftovers = Contested()
+
+    reply, _ = play(pipeline.flow(a_call()), [ok, None])
+
+    assert reply is ok
 
 
 def test_each_report_is_kept_and_given_to_the_observer():
