@@ -185,6 +185,25 @@ def test_refusal_that_comes_during_the_upload_is_read(side):
         side.run(scenario)
 
 
+def test_refusal_of_a_server_that_resets_during_the_upload_is_read_where_it_has_come(side):
+    def script(peer: Peer) -> None:
+        peer.head()
+        peer.send(reply(b"too large", b"connection: close", status=b"413 Too Large"))
+        peer.close()
+
+    async def scenario():
+        try:
+            response, _ = await side.client().send(server.url, body=b"x" * 8_000_000)
+            outcome = (response.status, await read_all(response))
+        except ExchangeError as error:
+            outcome = (error.kind, error.sent)
+        assert outcome in ((413, b"too large"), ("write", "part"))
+        assert side.counts() == (0, 0, 0)
+
+    with RawServer(script) as server:
+        side.run(scenario)
+
+
 # Connections that break
 
 

@@ -324,9 +324,10 @@ class Response:
             _drop(connection)
 
     def _expires(self, now: float) -> float | None:
-        bounds = (self._options.idle_expiry, self._parser.expiry)
-        known = [bound for bound in bounds if bound is not None]
-        return now + min(known) if known else None
+        bound, announced = self._options.idle_expiry, self._parser.expiry
+        if announced is not None:
+            bound = announced if bound is None else min(bound, announced)
+        return None if bound is None else now + bound
 
 
 def _drop(connection: SocketConnection) -> None:

@@ -30,6 +30,11 @@ LAST_CHUNK = b"0\r\n\r\n"
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _DELIMITERS = frozenset({"content-length", "transfer-encoding"})
+_NOBODY = object()  # has none of the methods that httptools would call
+_CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+_FRAMING_LENGTHS = frozenset(
+    map(len, ("connection", "keep-alive", "content-length", "transfer-encoding"))
+)
 _BODILESS = frozenset({"GET", "HEAD", "DELETE", "OPTIONS", "TRACE"})
 
 
@@ -144,7 +149,6 @@ class ReplyParser:
     __slots__ = (
         "_body",
         "_buffer",
-        "_fields",
         "_framing",
         "_is_head_request",
         "_parser",
@@ -166,7 +170,6 @@ class ReplyParser:
     def __init__(self, method: str) -> None:
         self._is_head_request = method == "HEAD"
         self._buffer = b""
-        self._fields: list[tuple[str, str]] = []
         self._framing = 0  # bytes of heads, then bytes since the last one of a body
         self._parser: HttpResponseParser | None = None  # of a chunked body
         self._remaining: int | None = None  # of a body with a length
@@ -280,8 +283,7 @@ class ReplyParser:
     def _parse_head(self, head: bytes) -> None:
         if head[8:12] == b" 101":
             raise BadReplyError("unsupported", "switched protocols, which no call asks for")
-        self._fields.clear()
-        parser = HttpResponseParser(self)
+        parser = HttpResponseParser(_NOBODY)
         try:
             parser.feed_data(head)
         except HttpParserError as error:
@@ -289,19 +291,26 @@ class ReplyParser:
         status = parser.get_status_code()
         if status < 200:
             return
-        self.protocol = head[:8].decode("latin-1")
-        self.reason = head[13 : head.index(b"\r\n")].decode("latin-1")
-        self.headers = Headers(self._fields)
-        self._fields = self.trailers
+        # llhttp has accepted the head, so a split tells the fields, and costs half of being
+        # called for each of them.
+        first, *lines = head[:-4].decode("latin-1").split("\r\n")
+        self.protocol, self.reason = first[:8], first[13:]
+        fields = []
+        for line in lines:
+            name, _, value = line.partition(":")
+            fields.append((name, value.strip(" \t")))
+        self.headers = Headers(fields)
         self._framing = 0
         self.status = status
-        self._delimit(status, parser)
+        self._delimit(status, fields)
 
-    def _delimit(self, status: int, parser: HttpResponseParser) -> None:
+    def _delimit(self, status: int, fields: list[tuple[str, str]]) -> None:
         """Decide where the body ends and what becomes of the connection."""
         length = coding = None
         self.keep_alive = self.protocol != "HTTP/1.0"
-        for name, value in self.headers.fields:
+        for name, value in fields:
+            if len(name) not in _FRAMING_LENGTHS:
+                continue
             match name.lower():
                 case "content-length":
                     length = int(value)
@@ -319,7 +328,9 @@ class ReplyParser:
             self.is_complete = True
         elif coding is not None:
             if coding.rpartition(",")[2].strip() == "chunked":
-                self._parser = parser
+                self._parser = HttpResponseParser(self)
+                self._parser.feed_data(_CHUNKED_HEAD)
+                self.trailers.clear()
             else:
                 self.keep_alive = False
         elif length is not None:
@@ -357,14 +368,14 @@ class ReplyParser:
                     "limit", f"sent more than {HEAD_LIMIT // 1024} KiB between chunks"
                 )
 
-    # What httptools calls, by these names.
+    # What httptools calls for a chunked body, by these names.
 
     def on_message_begin(self) -> None:
         if self.is_complete:
             raise BadReplyError("protocol", "sent bytes after the end of its reply")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._fields.append((name.decode("latin-1"), value.decode("latin-1")))
+        self.trailers.append((name.decode("latin-1"), value.decode("latin-1")))
 
     def on_body(self, data: bytes) -> None:
         self._body.append(data)
@@ -372,6 +383,4 @@ class ReplyParser:
         self.received += len(data)
 
     def on_message_complete(self) -> None:
-        # Interim replies and those without a body complete with their head: see `_delimit`.
-        if self._parser is not None:
-            self.is_complete = True
+        self.is_complete = True

@@ -333,8 +333,10 @@ class StreamConnection(asyncio.Protocol):
             self.pool.prefer(self)
 
     def _expires(self, parser: ReplyParser) -> float | None:
-        known = [bound for bound in (self._idle_expiry, parser.expiry) if bound is not None]
-        return self.monotonic() + min(known) if known else None
+        bound, announced = self._idle_expiry, parser.expiry
+        if announced is not None:
+            bound = announced if bound is None else min(bound, announced)
+        return None if bound is None else self.monotonic() + bound
 
     def _forget_reply(self) -> None:
         self.parser = self.timeline = None
