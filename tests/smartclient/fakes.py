@@ -226,7 +226,7 @@ class World:
 
     def first(self, stream: Any) -> Any:
         """The next thing that an iterator gives."""
-        return self.do(anext(stream)) if self.is_async else next(stream)
+        return self.do(anext(aiter(stream))) if self.is_async else next(iter(stream))
 
     def enter(self, stream: Any) -> Any:
         """Enter a context."""

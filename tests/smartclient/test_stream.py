@@ -1,0 +1,280 @@
+"""Typed events as they come, and the message they add up to."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+
+import pytest
+
+from smartclient._errors import (
+    ExchangeError,
+    IncompleteStreamError,
+    OverloadedError,
+    StatusError,
+)
+from smartclient._stream import AsyncMessageStream, AsyncStream, MessageStream, Stream
+from smartclient.testing import a_call
+from tests.smartclient.fakes import DONE, OVERLOAD, START, STOP, a_chunk, a_stream, text
+
+ANSWER = [START, text("Pa"), text("ris"), STOP]
+CHAT = "/v1/chat/completions"
+
+
+def a_typed_stream(world, *pieces, path="/v1/messages", taps=(), **headers):
+    """A stream of `pieces`, and the response that it reads from."""
+    reply, response = world.reply(a_stream(*pieces, **headers), call=a_call(path=path), taps=taps)
+    return (AsyncStream if world.is_async else Stream)(reply), response
+
+
+def a_message_stream(world, *pieces, **headers):
+    stream, response = a_typed_stream(world, *pieces, **headers)
+    if not world.is_async:
+        return MessageStream(lambda: stream), response
+
+    async def start():
+        return stream
+
+    return AsyncMessageStream(start), response
+
+
+@pytest.mark.parametrize(
+    ("blocking", "awaited"),
+    [
+        pytest.param(Stream, AsyncStream, id="stream"),
+        pytest.param(MessageStream, AsyncMessageStream, id="message-stream"),
+    ],
+)
+def test_both_have_the_same_methods(blocking, awaited):
+    def methods(kind):
+        names = {name for name, part in vars(kind).items() if callable(part)}
+        return {name.replace("__a", "__", 1) for name in names} - {"aclose", "close"}
+
+    assert methods(blocking) == methods(awaited)
+    assert list(inspect.signature(blocking.close).parameters) == ["self"]
+
+
+def test_events_come_in_their_order(world):
+    stream, _ = a_typed_stream(world, *ANSWER)
+
+    events = world.all(stream)
+
+    assert [event.type for event in events] == [
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ]
+
+
+def test_chunks_of_chat_come_without_the_terminal_mark(world):
+    stream, _ = a_typed_stream(world, a_chunk("Pa"), a_chunk("ris"), DONE, path=CHAT)
+
+    chunks = world.all(stream)
+
+    assert [chunk.choices[0].delta.content for chunk in chunks] == ["Pa", "ris"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 4096], ids=["bytes", "sevens", "whole"])
+def test_any_split_of_the_bytes_gives_the_same_events(home, size):
+    whole = b"".join(ANSWER)
+    stream, _ = a_typed_stream(home, *[whole[at : at + size] for at in range(0, len(whole), size)])
+
+    assert len(home.all(stream)) == 7
+
+
+def test_an_event_can_be_taken_before_the_next_has_come(world):
+    stream, response = a_typed_stream(world, START, text("Pa"))
+
+    world.first(stream)
+
+    assert response.num_reads == 1
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([START, text("Pa"), OVERLOAD], id="alone"),
+        pytest.param([START + text("Pa") + OVERLOAD], id="in-one-chunk"),
+        pytest.param([START, text("Pa") + OVERLOAD + STOP], id="the-end-after-it"),
+    ],
+)
+def test_an_error_in_the_stream_is_raised_in_its_place(world, pieces):
+    stream, response = a_typed_stream(world, *pieces, request_id="req_1")
+
+    events = [world.first(stream) for _ in range(3)]
+    with pytest.raises(OverloadedError, match="busy") as caught:
+        world.first(stream)
+
+    assert events[-1].delta.text == "Pa"
+    assert (caught.value.status, caught.value.request_id) == (None, "req_1")
+    assert caught.value.partial.content[0].text == "Pa"
+    assert len(response.closed) == 1
+
+
+def test_an_error_after_the_terminal_event_is_not_heard(world):
+    stream, _ = a_typed_stream(world, START, STOP + OVERLOAD)
+
+    assert world.all(stream)[-1].type == "message_stop"
+
+
+def test_a_connection_that_breaks_leaves_what_came(world):
+    error = ExchangeError("gone", kind="closed", sent="all")
+    stream, _ = a_typed_stream(world, START + text("Pa"), error)
+
+    with pytest.raises(ExchangeError) as caught:
+        world.all(stream)
+
+    assert caught.value is error
+    assert error.partial.content[0].text == "Pa"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "path", "partial"),
+    [
+        pytest.param([START, text("Pa")], "/v1/messages", "Pa", id="anthropic"),
+        pytest.param([a_chunk("Pa")], CHAT, "Pa", id="openai"),
+        pytest.param([START, text("Pa") + b"data: {"], "/v1/messages", "Pa", id="half-an-event"),
+    ],
+)
+def test_a_stream_that_ends_early_is_never_taken_for_a_whole(world, pieces, path, partial):
+    stream, _ = a_typed_stream(world, *pieces, path=path)
+
+    with pytest.raises(IncompleteStreamError, match="without its terminal event") as caught:
+        world.all(stream)
+
+    assert partial in str(caught.value.partial)
+
+
+def test_a_stream_of_nothing_has_no_partial(world):
+    stream, _ = a_typed_stream(world)
+
+    with pytest.raises(IncompleteStreamError, match="after 0 events") as caught:
+        world.all(stream)
+
+    assert caught.value.partial is None
+
+
+def test_an_exhausted_stream_stays_so(world):
+    stream, _ = a_typed_stream(world, *ANSWER)
+
+    world.all(stream)
+
+    assert world.all(stream) == []
+
+
+def test_a_closed_stream_gives_nothing_more(world):
+    stream, response = a_typed_stream(world, *ANSWER)
+
+    world.first(stream)
+    world.first(stream)
+    world.do(stream.close())
+
+    assert world.all(stream) == []
+    assert response.closed == [False]
+
+
+def test_leaving_the_context_closes(world):
+    stream, response = a_typed_stream(world, *ANSWER)
+
+    assert world.enter(stream) is stream
+    world.exit(stream)
+
+    assert response.closed == [False]
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "request_id"),
+    [
+        pytest.param("/v1/messages", {"request_id": "a"}, "a", id="anthropic"),
+        pytest.param(CHAT, {"x_request_id": "b"}, "b", id="openai"),
+        pytest.param("/other", {"request_id": "c"}, None, id="unknown"),
+    ],
+)
+def test_the_request_id_is_the_providers(home, path, headers, request_id):
+    stream, _ = a_typed_stream(home, path=path, **headers)
+
+    assert stream.request_id == request_id
+    assert stream.report is None
+
+
+def test_an_event_too_large_is_raised(world):
+    stream, _ = a_typed_stream(world, START, b"data: " + b"x" * (33 << 20))
+
+    with pytest.raises(Exception, match="larger than") as caught:
+        world.all(stream)
+
+    assert caught.value.partial.id == "msg_1"
+
+
+def test_a_dropped_stream_is_cut_at_once(home):
+    gc.disable()
+    stream, response = a_typed_stream(home, *ANSWER)
+    home.first(stream)
+
+    del stream
+    gc.enable()
+
+    assert response.num_cuts == 1
+
+
+# The message that streams in.
+
+
+def test_a_message_adds_up(world):
+    stream, _ = a_message_stream(world, *ANSWER)
+
+    world.enter(stream)
+    message = world.do(stream.get_final_message())
+    world.exit(stream)
+
+    assert (message.content[0].text, message.stop_reason) == ("Paris", "end_turn")
+
+
+def test_the_text_of_all_blocks_is_joined(world):
+    stream, _ = a_message_stream(world, *ANSWER)
+
+    world.enter(stream)
+
+    assert world.do(stream.get_final_text()) == "Paris"
+
+
+def test_text_comes_piece_by_piece(world):
+    stream, _ = a_message_stream(world, *ANSWER)
+
+    world.enter(stream)
+
+    assert world.all(stream.text_stream) == ["Pa", "ris"]
+
+
+def test_events_and_the_message_so_far(world):
+    stream, _ = a_message_stream(world, *ANSWER, request_id="req_1")
+
+    world.enter(stream)
+    assert stream.current_message is None
+    for _ in range(3):
+        world.first(stream)
+
+    assert stream.current_message.content[0].text == "Pa"
+    assert stream.request_id == "req_1"
+    assert stream.report is None
+
+
+def test_a_message_stream_can_be_closed_early(world):
+    stream, response = a_message_stream(world, *ANSWER)
+
+    world.enter(stream)
+    world.do(stream.close())
+
+    assert response.closed == [False]
+
+
+def test_an_error_passes_through_the_helpers(world):
+    stream, _ = a_message_stream(world, START, text("Pa"), OVERLOAD)
+
+    world.enter(stream)
+    with pytest.raises(StatusError, match="busy"):
+        world.do(stream.get_final_text())
