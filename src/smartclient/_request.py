@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 from urllib.parse import urlencode
 
@@ -52,7 +53,7 @@ class PerCall(Struct, frozen=True, kw_only=True):
         max_retries: How often this call is sent again at most.
     """
 
-    timeout: Timeout | float | None | Unset = UNSET
+    timeout: Timeout | float | Unset | None = UNSET
     extra_headers: Mapping[str, str] | None = None
     extra_query: Mapping[str, Any] | None = None
     extra_body: Mapping[str, Any] | None = None
@@ -107,6 +108,9 @@ class Session:
         started = clock.monotonic()
         if given.extra_body:
             payload = {**payload, **given.extra_body}
+        for name, value in payload.items():
+            if isinstance(value, float) and not isfinite(value):
+                raise ValueError(f"{name} must be a number that JSON can say, not {value}")
         headers = self._headers
         if given.extra_headers:
             headers = _replaced(headers, given.extra_headers)
@@ -232,7 +236,7 @@ def decoded(reply: Reply, body: bytes, kind: Any) -> Any:
     adapter = reply.call.adapter
     try:
         if kind is not None or adapter is None:
-            return msgspec.json.decode(body, type=kind)
+            return msgspec.json.decode(body, type=Any if kind is None else kind)
         return adapter.value(body)
     except msgspec.DecodeError as error:
         content_type = reply.headers.get("content-type") or "no content-type"

@@ -1,0 +1,334 @@
+"""How our own client makes a call from its arguments, and judges the reply."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from smartclient._call import Origin, Timeout
+from smartclient._errors import (
+    AuthenticationError,
+    InvalidRequestError,
+    MalformedReplyError,
+    OverloadedError,
+    RateLimitError,
+)
+from smartclient._request import PerCall, Session, decoded, events, failure_error, success
+from smartclient._settings import Settings
+from smartclient.testing import ManualClock, a_call, a_reply
+from smartclient.wire import Failure
+from smartclient.wire.anthropic_types import MessageTokensCount
+from tests.smartclient.fakes import BLOCKING, MESSAGE, Answer, a_stream
+
+SHORT = Timeout(connect=2, pool=2, write=2, read=2.0)
+PAYLOAD = {"model": "tiny", "max_tokens": 8, "messages": []}
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch):
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def a_session(provider="anthropic", base_url="http://127.0.0.1:8000", api_key="sk-test", **options):
+    return Session(provider, base_url, api_key, Settings(clock=ManualClock(7.0), **options))
+
+
+def an_error_reply(body: bytes, status: int = 400, **headers):
+    """An error reply that was peeked at."""
+    reply, _ = BLOCKING.reply(Answer(body, status=status, **headers))
+    reply.handle.fetch()
+    return reply
+
+
+# Whom a session calls.
+
+
+@pytest.mark.parametrize(
+    ("base_url", "origin", "target"),
+    [
+        pytest.param("http://a:1", Origin("http", "a", 1), "/v1/messages", id="bare"),
+        pytest.param("http://a:1/", Origin("http", "a", 1), "/v1/messages", id="slash"),
+        pytest.param("http://a:1/p/q/", Origin("http", "a", 1), "/p/q/v1/messages", id="path"),
+        pytest.param("https://[::1]:9", Origin("https", "::1", 9), "/v1/messages", id="ipv6"),
+        pytest.param(None, Origin("https", "api.anthropic.com", 443), "/v1/messages", id="own"),
+    ],
+)
+def test_a_base_url_goes_before_the_path(base_url, origin, target):
+    call = a_session(base_url=base_url).call("/v1/messages", PAYLOAD, PerCall())
+
+    assert (call.origin, call.target) == (origin, target)
+
+
+def test_the_environment_names_address_and_key(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://a:1/v1")
+
+    call = a_session("openai", None, None).call("/chat/completions", PAYLOAD, PerCall())
+
+    assert (str(call.origin), call.target) == ("http://a:1", "/v1/chat/completions")
+    assert call.headers.get("authorization") == "Bearer sk-env"
+
+
+def test_arguments_come_before_the_environment(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-env")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://env:1")
+
+    call = a_session("anthropic", "http://arg:1", "sk-arg").call("/v1/messages", {}, PerCall())
+
+    assert call.origin.host == "arg"
+    assert call.headers.get("x-api-key") == "sk-arg"
+
+
+def test_an_unknown_provider_is_refused():
+    with pytest.raises(ValueError, match="'anthropic' or 'openai', not 'mistral'"):
+        a_session("mistral")
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable"),
+    [
+        pytest.param("anthropic", "ANTHROPIC_API_KEY", id="anthropic"),
+        pytest.param("openai", "OPENAI_API_KEY", id="openai"),
+    ],
+)
+def test_a_key_is_needed_for_the_providers_own_address(provider, variable):
+    with pytest.raises(ValueError, match=f"api_key= or set {variable}"):
+        a_session(provider, None, None)
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_elsewhere_no_key_is_needed_and_none_is_sent(provider):
+    call = a_session(provider, api_key=None).call("/v1/messages", PAYLOAD, PerCall())
+
+    assert call.headers.get("x-api-key") is None
+    assert call.headers.get("authorization") is None
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("sk-secret\n", id="line-end"),
+        pytest.param("sk secret", id="space"),
+        pytest.param("sk-sécret", id="accent"),
+        pytest.param("sk-secret\x7f", id="delete"),
+    ],
+)
+def test_a_key_that_cannot_be_is_refused_and_not_shown(key):
+    with pytest.raises(ValueError, match="not shown") as caught:
+        a_session(api_key=key)
+
+    assert "cret" not in str(caught.value)
+
+
+def test_a_key_of_another_type_is_refused():
+    with pytest.raises(TypeError, match="api_key must be a string, not bytes"):
+        a_session(api_key=b"sk-secret")
+
+
+def test_a_resource_of_the_other_provider_is_refused():
+    session = a_session("openai")
+
+    session.expect("openai", "chat.completions")
+    with pytest.raises(TypeError, match=r"messages is anthropic's.*provider='anthropic'"):
+        session.expect("anthropic", "messages")
+
+
+# What a call carries.
+
+
+def test_a_call_carries_the_providers_headers():
+    call = a_session().call("/v1/messages", PAYLOAD, PerCall())
+
+    assert dict(call.headers) == {
+        "accept": "application/json",
+        "content-type": "application/json",
+        "user-agent": "smartclient",
+        "anthropic-version": "2023-06-01",
+        "x-api-key": "sk-test",
+    }
+
+
+def test_a_call_carries_its_payload_and_is_recognised():
+    call = a_session().call("/v1/messages", PAYLOAD, PerCall())
+
+    assert (call.method, json.loads(call.body)) == ("POST", PAYLOAD)
+    assert call.adapter.name == "anthropic.messages"
+    assert call.trace.started == 7.0
+
+
+def test_counting_tokens_speaks_the_same_format():
+    call = a_session().call("/v1/messages/count_tokens", PAYLOAD, PerCall())
+
+    assert call.adapter.name == "anthropic.messages"
+    assert call.target == "/v1/messages/count_tokens"
+
+
+@pytest.mark.parametrize("name", ["x-api-key", "X-Api-Key", "X-API-KEY"])
+def test_an_extra_header_replaces_ours_in_any_case(name):
+    given = PerCall(extra_headers={name: "sk-other", "anthropic-beta": "new"})
+
+    headers = a_session().call("/v1/messages", PAYLOAD, given).headers
+
+    assert headers.all("x-api-key") == ["sk-other"]
+    assert headers.get("anthropic-beta") == "new"
+
+
+def test_extra_query_and_body_are_added():
+    given = PerCall(extra_query={"a": [1, 2], "b": "x y"}, extra_body={"model": "other", "k": 1})
+
+    call = a_session().call("/v1/messages", PAYLOAD, given)
+
+    assert call.target == "/v1/messages?a=1&a=2&b=x+y"
+    assert json.loads(call.body) == PAYLOAD | {"model": "other", "k": 1}
+    assert call.payload["k"] == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "timeout"),
+    [
+        pytest.param(PerCall(), Timeout(read=9.0), id="the-clients"),
+        pytest.param(PerCall(timeout=None), Timeout(read=None), id="none"),
+        pytest.param(PerCall(timeout=2), SHORT, id="number"),
+        pytest.param(PerCall(timeout=Timeout(pool=1.0)), Timeout(pool=1.0), id="whole"),
+    ],
+)
+def test_a_calls_own_timeout_comes_first(given, timeout):
+    call = a_session(timeout=Timeout(read=9.0)).call("/v1/messages", PAYLOAD, given)
+
+    assert call.timeout == timeout
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan")], ids=["zero", "negative", "nan"])
+def test_a_calls_timeout_is_checked(value):
+    with pytest.raises(ValueError, match="above 0 s"):
+        a_session().call("/v1/messages", PAYLOAD, PerCall(timeout=value))
+
+
+def test_a_calls_own_retry_limit_is_carried_and_checked():
+    call = a_session().call("/v1/messages", PAYLOAD, PerCall(max_retries=0))
+
+    assert call.max_retries == 0
+    with pytest.raises(ValueError, match="max_retries must be at least 0, not -1"):
+        a_session().call("/v1/messages", PAYLOAD, PerCall(max_retries=-1))
+
+
+def test_a_payload_that_json_cannot_say_is_refused():
+    with pytest.raises(TypeError, match="object"):
+        a_session().call("/v1/messages", PAYLOAD | {"metadata": object()}, PerCall())
+
+
+# What a reply is worth.
+
+
+def test_a_success_is_passed_on():
+    reply = a_reply(200)
+
+    assert success(reply) is reply
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        pytest.param(400, InvalidRequestError, id="400"),
+        pytest.param(401, AuthenticationError, id="401"),
+        pytest.param(429, RateLimitError, id="429"),
+        pytest.param(529, OverloadedError, id="529"),
+    ],
+)
+def test_an_error_reply_is_raised_with_its_facts(status, kind):
+    body = b'{"error": {"type": "some_error", "message": "because"}}'
+
+    with pytest.raises(kind, match="because") as caught:
+        success(an_error_reply(body, status, request_id="req_1"))
+
+    assert (caught.value.status, caught.value.type) == (status, "some_error")
+    assert (caught.value.request_id, caught.value.attempts) == ("req_1", 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "advice"),
+    [
+        pytest.param(
+            b'{"error": {"type": "billing_error"}}', 429, "no quota or credit", id="money"
+        ),
+        pytest.param(b"{}", 401, "check the API key", id="key"),
+        pytest.param(b"{}", 500, "nothing more$", id="nothing"),
+    ],
+)
+def test_an_error_says_what_to_do_where_we_know_it(body, status, advice):
+    with pytest.raises(Exception, match=advice):
+        success(an_error_reply(body, status))
+
+
+@pytest.mark.parametrize(
+    ("headers", "where"),
+    [
+        pytest.param({"location": "https://b.example/"}, "https://b.example/", id="somewhere"),
+        pytest.param({}, "nowhere", id="nowhere"),
+    ],
+)
+def test_a_redirect_is_no_success(headers, where):
+    with pytest.raises(Exception, match=f"answered 301.*redirects to {where}"):
+        success(a_reply(301, **headers))
+
+
+def test_a_failure_of_an_unknown_format_has_a_request_id_too():
+    reply = a_reply(500, call=a_call(path="/other"), request_id="req_2")
+
+    error = failure_error(Failure(kind="server"), reply, status=500)
+
+    assert error.request_id == "req_2"
+
+
+def test_an_event_stream_is_passed_on():
+    reply, _ = BLOCKING.reply(a_stream())
+
+    assert events(reply) is reply
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        pytest.param(Answer(MESSAGE), "with application/json; does a proxy", id="json"),
+        pytest.param(Answer(MESSAGE, content_type=""), "with no content-type", id="nothing"),
+    ],
+)
+def test_something_else_than_the_stream_asked_for_is_cut(answer, what):
+    reply, response = BLOCKING.reply(answer)
+
+    with pytest.raises(MalformedReplyError, match=what) as caught:
+        events(reply)
+
+    assert response.num_cuts == 1
+    assert caught.value.status == 200
+
+
+def test_a_reply_is_decoded_by_its_format():
+    message = decoded(a_reply(), MESSAGE, None)
+
+    assert message.content[0].text == "Paris"
+
+
+def test_a_reply_without_a_struct_of_its_format_is_decoded_into_one():
+    assert decoded(a_reply(), b'{"input_tokens": 9}', MessageTokensCount).input_tokens == 9
+
+
+def test_a_reply_of_an_unknown_format_is_plain_json():
+    assert decoded(a_reply(call=a_call(path="/other")), b"[1]", None) == [1]
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "what"),
+    [
+        pytest.param(b"<html>" + b"x" * 500, {"content_type": "text/html"}, "text/html", id="html"),
+        pytest.param(b"", {}, "no content-type", id="empty"),
+    ],
+)
+def test_a_success_that_is_no_json_says_what_it_is(body, headers, what):
+    with pytest.raises(MalformedReplyError, match=f"answered 200 with {what}") as caught:
+        decoded(a_reply(**headers), body, None)
+
+    assert caught.value.excerpt == body[:200]
