@@ -10,6 +10,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -140,13 +141,13 @@ def _watch(pip: subprocess.Popen[bytes], folder: Path, report: Progress) -> int:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of all files below; what vanishes meanwhile counts as nothing."""
+    """Bytes of all files below; what pip removes meanwhile counts as nothing."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size
-        except FileNotFoundError:
-            continue
+    # `os.walk` passes over a folder that has vanished, where `rglob` raises.
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += Path(parent, name).stat().st_size
     return total
 
 

@@ -43,5 +43,7 @@ def transformers_smollm2(smollm2_gguf: Path) -> Iterator[Peer]:
 
         folder, file = str(smollm2_gguf.parent), smollm2_gguf.name
         tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=file)
-        model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32)
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            folder, gguf_file=file, dtype=torch.float32
+        )
         yield Peer(model.eval(), tokenizer)

@@ -38,7 +38,8 @@ def all_logits(transformer: Transformer, token_ids: list[int]) -> Tensor:
 
 def greedy(transformer: Transformer, prompt: list[int], max_tokens: int) -> list[int]:
     """The likeliest continuation, token by token, never ended."""
-    attend, output, new, position = DenseAttend(), [], prompt, 0
+    output: list[int] = []
+    attend, new, position = DenseAttend(), prompt, 0
     while len(output) < max_tokens:
         positions = torch.arange(position, position + len(new))
         hidden = transformer.hidden(torch.tensor(new), positions, attend)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,9 +75,9 @@ BIAS = {"blk.0.attn_q.bias": np.zeros(64, np.float32)}
     ],
 )
 def test_what_cannot_be_run_is_refused_by_name(
-    tmp_path: Path, changes: dict[str, object], message: str
+    tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
-    path = write_gguf(tmp_path / "odd.gguf", **changes)  # type: ignore[arg-type]  # by keyword
+    path = write_gguf(tmp_path / "odd.gguf", **changes)
 
     with pytest.raises(GgufError, match=message) as caught:
         config_of(GgufFile(path))
@@ -96,7 +97,7 @@ def test_what_cannot_be_run_is_refused_by_name(
     ],
 )
 def test_tensors_that_do_not_fit_the_measures_are_refused(
-    tmp_path: Path, changes: dict[str, int], message: str
+    tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     file = GgufFile(write_gguf(tmp_path / "odd.gguf", **changes))
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import pre_tokenizers
@@ -120,7 +121,8 @@ def test_a_start_token_is_named_only_when_the_file_asks_for_it(
 def test_another_kind_of_tokenizer_is_refused(
     tmp_path: Path, key: str, value: str, message: str
 ) -> None:
-    path = write_gguf(tmp_path / "odd.gguf", **{key: value})
+    changes: dict[str, Any] = {key: value}
+    path = write_gguf(tmp_path / "odd.gguf", **changes)
 
     with pytest.raises(GgufError, match=message) as caught:
         BpeTokenizer(GgufFile(path))

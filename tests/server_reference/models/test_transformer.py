@@ -70,10 +70,10 @@ def _theirs(config: ModelConfig, weights: dict[str, Tensor]) -> Tensor:
         "tie_word_embeddings": config.tie_embeddings,
         "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
     }
-    model = LlamaForCausalLM(LlamaConfig(**settings)).eval()
+    model: Any = LlamaForCausalLM(LlamaConfig(**settings))
     model.load_state_dict(state_dict(config, weights), strict=False)
     with torch.inference_mode():
-        logits: Tensor = model(torch.tensor([IDS])).logits[0]
+        logits: Tensor = model.eval()(torch.tensor([IDS])).logits[0]
     return logits
 
 
@@ -88,7 +88,7 @@ def state_dict(config: ModelConfig, weights: dict[str, Tensor]) -> dict[str, Ten
     }
     for at in range(config.num_layers):
         our, their = f"layers.{at}", f"model.layers.{at}"
-        q, k, v = weights[f"{our}.qkv"].split(rows)
+        q, k, v = torch.split(weights[f"{our}.qkv"], rows)
         gate, up = weights[f"{our}.gate_up"].chunk(2)
         theirs |= {
             f"{their}.input_layernorm.weight": weights[f"{our}.attention_norm"],
@@ -167,7 +167,7 @@ def test_nothing_is_recorded_for_gradients() -> None:
         pytest.param({"num_layers": 0}, "num_layers must be positive, not 0", id="no-layers"),
     ],
 )
-def test_measures_that_do_not_fit_are_refused(change: dict[str, int], message: str) -> None:
+def test_measures_that_do_not_fit_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(SMALL, **change)
 
