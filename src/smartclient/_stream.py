@@ -52,6 +52,8 @@ class _Events(Generic[ValueT]):
             self._is_terminal = self._is_terminal or delta.is_terminal
             if value is not None:
                 self._queue.append(value)
+        if not self._is_terminal:
+            self._error = chunk.broken
 
     def _pop(self) -> ValueT:
         value = self._queue.popleft()
@@ -68,21 +70,19 @@ class _Events(Generic[ValueT]):
             accumulator.add(value)
         return accumulator.result()
 
-    def _check_end(self, broken: SmartClientError | None) -> None:
-        """Raise unless the stream came to its terminal event."""
-        if broken is not None:
-            broken.partial = self._partial()
-            raise broken
-        if not self._is_terminal:
-            raise IncompleteStreamError(
-                f"the stream of {self._reply.call.origin} ended after {len(self._seen)} events "
-                "without its terminal event, so the answer may be cut; what came is in .partial",
-                partial=self._partial(),
-            )
+    def _ended_early(self) -> IncompleteStreamError:
+        return IncompleteStreamError(
+            f"the stream of {self._reply.call.origin} ended after {len(self._seen)} events "
+            "without its terminal event, so the answer may be cut; what came is in .partial",
+            partial=self._partial(),
+        )
 
-    def _raise(self, error: SmartClientError) -> None:
+    def _take_error(self) -> SmartClientError:
+        """The error that ends the stream; kept no longer, since it holds its reader."""
+        error, self._error = self._error, None
+        assert error is not None
         error.partial = self._partial()
-        raise error
+        return error
 
 
 class Stream(_Events[ValueT]):
@@ -105,7 +105,9 @@ class Stream(_Events[ValueT]):
         while not self._queue:
             if self._error is not None:
                 self.close()
-                self._raise(self._error)
+                raise self._take_error()
+            if self._is_terminal and not self._is_closed:
+                self.close()  # the rest of the transfer is nothing to wait for
             self._fetch()
         return self._pop()
 
@@ -120,7 +122,7 @@ class Stream(_Events[ValueT]):
             return
         if not self._is_closed:
             self._is_closed = True
-            self._check_end(self._body.intake.broken)
+            raise self._ended_early()
         raise StopIteration
 
     _is_closed = False
@@ -154,7 +156,9 @@ class AsyncStream(_Events[ValueT]):
         while not self._queue:
             if self._error is not None:
                 await self.close()
-                self._raise(self._error)
+                raise self._take_error()
+            if self._is_terminal and not self._is_closed:
+                await self.close()  # the rest of the transfer is nothing to wait for
             await self._fetch()
         return self._pop()
 
@@ -169,7 +173,7 @@ class AsyncStream(_Events[ValueT]):
             return
         if not self._is_closed:
             self._is_closed = True
-            self._check_end(self._body.intake.broken)
+            raise self._ended_early()
         raise StopAsyncIteration
 
     _is_closed = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import weakref
 
 import pytest
 
@@ -11,11 +12,12 @@ from smartclient._errors import (
     ExchangeError,
     IncompleteStreamError,
     OverloadedError,
+    SmartClientError,
     StatusError,
 )
 from smartclient._stream import AsyncMessageStream, AsyncStream, MessageStream, Stream
 from smartclient.testing import a_call
-from tests.smartclient.fakes import DONE, OVERLOAD, START, STOP, a_chunk, a_stream, text
+from tests.smartclient.fakes import BLOCKING, DONE, OVERLOAD, START, STOP, a_chunk, a_stream, text
 
 ANSWER = [START, text("Pa"), text("ris"), STOP]
 CHAT = "/v1/chat/completions"
@@ -201,13 +203,66 @@ def test_the_request_id_is_the_providers(home, path, headers, request_id):
     assert stream.report is None
 
 
-def test_an_event_too_large_is_raised(world):
-    stream, _ = a_typed_stream(world, START, b"data: " + b"x" * (33 << 20))
+@pytest.mark.parametrize(
+    ("piece", "headers", "message"),
+    [
+        pytest.param(b"data: " + b"x" * (33 << 20), {}, "larger than", id="event-too-large"),
+        pytest.param(b"none", {"content_encoding": "gzip"}, "content-encoding", id="broken-gzip"),
+    ],
+)
+def test_what_cannot_be_read_is_raised_at_once(world, piece, headers, message):
+    """The rest of the stream says nothing any more, and may be endless."""
+    stream, response = a_typed_stream(world, piece, *[b"more"] * 9, **headers)
 
-    with pytest.raises(Exception, match="larger than") as caught:
+    with pytest.raises(SmartClientError, match=message):
+        world.first(stream)
+
+    assert (response.num_reads, response.closed) == (1, [False])
+
+
+def test_events_before_what_cannot_be_read_come_first(world):
+    stream, _ = a_typed_stream(world, START, text("Pa") + b"data: {", b"x" * (33 << 20))
+    world.do(stream._body.fetch())
+    world.do(stream._body.fetch())
+    world.do(stream._body.fetch())
+
+    events = [world.first(stream) for _ in range(3)]
+    with pytest.raises(SmartClientError, match="larger than") as caught:
+        world.first(stream)
+
+    assert events[-1].delta.text == "Pa"
+    assert caught.value.partial.content[0].text == "Pa"
+
+
+def test_the_terminal_event_is_the_end(world):
+    """What is left of the transfer is read later, never on the caller's time."""
+    never = AssertionError("nobody waits for this")
+    stream, response = a_typed_stream(world, *ANSWER, never)
+
+    assert world.all(stream)[-1].type == "message_stop"
+    assert response.closed == [True]
+
+
+def test_a_failed_stream_is_freed_at_once():
+    gc.disable()
+    stream, _ = a_typed_stream(BLOCKING, START, OVERLOAD)
+    body = weakref.ref(stream._body)
+
+    with pytest.raises(OverloadedError):
+        list(stream)
+    del stream
+    gc.enable()
+
+    assert body() is None
+
+
+def test_an_error_is_told_once(world):
+    stream, _ = a_typed_stream(world, START, OVERLOAD)
+
+    with pytest.raises(OverloadedError):
         world.all(stream)
 
-    assert caught.value.partial.id == "msg_1"
+    assert world.all(stream) == []
 
 
 def test_a_dropped_stream_is_cut_at_once(home):
