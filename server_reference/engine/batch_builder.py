@@ -49,17 +49,20 @@ class Batch:
 def build_batch(step: Step, *, block_size: int) -> Batch:
     """Lay out a step; a sequence that asked for no output gets no sample row."""
     entries = step.scheduled
-    starts = _array([entry.start for entry in entries])
-    lens = _array([entry.num_tokens for entry in entries])
+    starts = _array([start for _, start, _ in entries])
+    lens = _array([num_tokens for _, _, num_tokens in entries])
     query_start = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lens)])
-    block_table = _padded([entry.sequence.block_table for entry in entries])
+    block_table = _padded([sequence.block_table for sequence, _, _ in entries])
 
     owner = np.repeat(np.arange(len(entries)), lens)  # the sequence of every row
     positions = np.arange(query_start[-1]) + (starts - query_start[:-1])[owner]
     blocks, offsets = np.divmod(positions, block_size)
+    token_ids: list[int] = []
+    for sequence, start, num_tokens in entries:
+        token_ids += sequence.tokens(start, start + num_tokens)
     wanted = [index for index, entry in enumerate(entries) if _is_sampled(entry)]
     return Batch(
-        token_ids=_array(list(chain.from_iterable(_tokens(entry) for entry in entries))),
+        token_ids=_array(token_ids),
         positions=positions,
         slots=block_table[owner, blocks] * block_size + offsets,
         query_start=query_start,
@@ -69,10 +72,6 @@ def build_batch(step: Step, *, block_size: int) -> Batch:
         sample_rows=query_start[1:][wanted] - 1,
         sampled=[entries[index].sequence for index in wanted],
     )
-
-
-def _tokens(entry: Scheduled) -> list[int]:
-    return entry.sequence.tokens(entry.start, entry.stop)
 
 
 def _is_sampled(entry: Scheduled) -> bool:

@@ -8,8 +8,8 @@ then sequences that wait. Arithmetic on integers, without torch.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..core import Sequence
 from ..kv.block_pool import BlockPool
@@ -22,8 +22,7 @@ class RefusedError(ValueError):
     """The sequence could never run, however long it waited."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduled:
+class Scheduled(NamedTuple):
     """What one sequence computes in a step: `num_tokens` tokens from position `start`."""
 
     sequence: Sequence
@@ -117,9 +116,9 @@ class Scheduler:
     def schedule(self) -> Step:
         """Choose the next step's work and take the blocks that it writes."""
         plan = _Plan(self.max_step_tokens)
-        for sequence in self._running_in_turn():
+        for sequence, gap in self._running_in_turn():
             if sequence.id in self.running:  # else preempted by one before it
-                self._advance(sequence, plan)
+                self._advance(sequence, gap, plan)
         if not plan.preempted:
             self._admit(plan)
         self.steps += 1
@@ -160,20 +159,26 @@ class Scheduler:
             claims = (sequence.num_computed, sequence.num_published)
             assert claims == (0, 0), f"{sequence.id} waits and claims to be computed"
 
-    def _running_in_turn(self) -> Iterator[Sequence]:
-        running = list(self.running.values())
-        yield from (sequence for sequence in running if _gap(sequence) == 1)
-        yield from (sequence for sequence in running if _gap(sequence) > 1)
+    def _running_in_turn(self) -> list[tuple[Sequence, int]]:
+        """Running sequences and their gaps, decodes first, by arrival otherwise."""
+        gaps = [(sequence, _gap(sequence)) for sequence in self.running.values()]
+        prefills = [entry for entry in gaps if entry[1] > 1]
+        return [entry for entry in gaps if entry[1] == 1] + prefills
 
-    def _advance(self, sequence: Sequence, plan: _Plan) -> None:
+    def _advance(self, sequence: Sequence, gap: int, plan: _Plan) -> None:
         """Give a running sequence its tokens, preempting later ones for the blocks."""
-        wanted = self._share(sequence, plan.budget)
+        wanted = min(gap, plan.budget, self.max_prefill_share)
         if wanted < 1:
             return
-        self._make_room(sequence, plan)
-        if sequence.id in self.running:
+        room = self._room(sequence)
+        while room < 1:
+            victim = next(reversed(self.running.values()))
+            assert len(self.running) > 1, "add lets in only what fits alone"
+            self._preempt(victim, plan)
+            if victim is sequence:
+                return
             room = self._room(sequence)
-            self._take(sequence, min(wanted, room), plan)
+        self._take(sequence, min(wanted, room), plan)
 
     def _admit(self, plan: _Plan) -> None:
         """Start waiting sequences in order, while all they have to compute fits."""
@@ -186,7 +191,8 @@ class Scheduler:
                 return
             self.waiting.pop(0)
             self._start(sequence, found)
-            self._take(sequence, self._share(sequence, plan.budget), plan)
+            wanted = min(_gap(sequence), plan.budget, self.max_prefill_share)
+            self._take(sequence, wanted, plan)
             promised += self._missing(sequence)
 
     def _start(self, sequence: Sequence, found: list[int]) -> None:
@@ -207,13 +213,6 @@ class Scheduler:
             sequence.block_table += self.pool.allocate(missing)
         plan.give(Scheduled(sequence, start, num_tokens))
 
-    def _make_room(self, sequence: Sequence, plan: _Plan) -> None:
-        """Preempt from the last arrival on until one more token of `sequence` has a slot."""
-        while sequence.id in self.running and self._room(sequence) < 1:
-            victim = next(reversed(self.running.values()))
-            assert victim is not sequence or len(self.running) > 1, "add lets in only what fits"
-            self._preempt(victim, plan)
-
     def _preempt(self, sequence: Sequence, plan: _Plan) -> None:
         del self.running[sequence.id]
         self._release(sequence)
@@ -227,9 +226,6 @@ class Scheduler:
         sequence.block_table = []
         sequence.num_published = 0
         sequence.num_computed = 0
-
-    def _share(self, sequence: Sequence, budget: int) -> int:
-        return min(_gap(sequence), budget, self.max_prefill_share)
 
     def _room(self, sequence: Sequence) -> int:
         """Tokens that fit into the sequence's blocks and the free ones."""
