@@ -194,7 +194,7 @@ def test_an_error_reply_is_raised_and_its_connection_given_back(home, stream):
         home.do(client.messages.create(stream=stream, **GIVEN))
 
     assert len(provider.responses[0].closed) == 1
-    assert client.last_report.status == 529
+    assert (client.last_report.status, client.last_report.error) == (529, "overloaded_error")
 
 
 def test_a_very_long_error_body_is_read_within_a_bound(home):

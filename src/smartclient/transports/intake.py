@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import zlib
 from collections import deque
 from typing import Any, Protocol
 
 from msgspec import Struct
 
+from .. import _observers
 from .._call import Reply
 from .._clock import Clock
 from .._errors import SmartClientError
@@ -16,14 +16,13 @@ from .._flow import Outcome, Tap
 from ..wire import Delta, Failure, Part, failure_by_status
 from ..wire.reader import EventReader
 
-__all__ = ["Chunk", "Intake"]
+__all__ = ["MAX_ERROR_BODY", "MAX_PEEK", "MAX_WATCHED_BODY", "Chunk", "Intake"]
 
-_logger = logging.getLogger("smartclient")
 
 MAX_PEEK = 1 << 20
 MAX_ERROR_BODY = 64 << 10
 MAX_WATCHED_BODY = 16 << 20  # of a JSON reply: past that, its usage stays unknown
-MAX_CODINGS = 5
+_MAX_CODINGS = 5
 
 
 class Chunk(Struct, frozen=True):
@@ -44,7 +43,7 @@ class Chunk(Struct, frozen=True):
     broken: SmartClientError | None = None
 
 
-class Decoder(Protocol):
+class _Decoder(Protocol):
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
@@ -119,9 +118,12 @@ class Intake:
     def error_reply(self) -> Failure:
         """Read what is held as the body of an error reply."""
         if self._adapter is None:
-            return failure_by_status(self._status)
-        body = b"".join(chunk.decoded or b"" for chunk in self.held)
-        return self._adapter.failure(self._status, body[:MAX_ERROR_BODY])
+            failure = failure_by_status(self._status)
+        else:
+            body = b"".join(chunk.decoded or b"" for chunk in self.held)
+            failure = self._adapter.failure(self._status, body[:MAX_ERROR_BODY])
+        self._delivered_failure = failure  # however much of it the reader then takes
+        return failure
 
     def deliver(self, chunk: Chunk) -> None:
         """Tell the taps what is now handed to the reader."""
@@ -183,7 +185,7 @@ class Intake:
 
     def _silence(self, tap: Tap) -> None:
         self._taps.remove(tap)
-        _logger.exception("a tap failed and is silenced for this call: %r", tap)
+        _observers.failed("a tap failed and is silenced for this call", tap)
 
     def _decode(self, data: bytes) -> bytes | None:
         if self._decoders is None:
@@ -210,7 +212,7 @@ def _decoders(encoding: str | None) -> list[Any] | None:
         return []
     names = [name.strip().lower() for name in encoding.split(",")]
     names = [name for name in names if name not in ("", "identity")]
-    if len(names) > MAX_CODINGS or any(name not in _CODINGS for name in names):
+    if len(names) > _MAX_CODINGS or any(name not in _CODINGS for name in names):
         return None
     return [zlib.decompressobj(_CODINGS[name]) for name in reversed(names)]
 

@@ -322,6 +322,7 @@ def test_an_error_reply_is_read_from_what_is_held():
         "overloaded_error",
         "busy",
     )
+    assert intake.ended() == intake.left() == Outcome("failed", 0.0, "overloaded_error")
 
 
 @pytest.mark.parametrize(
