@@ -5,7 +5,7 @@ Every error this package raises:
   x RefusedError              the call was not sent
   x ExchangeError             the call was sent, or tried, and no reply came, or not all of it
   x StatusError               the provider answered, and its answer is an error
-    - InvalidRequestError     400, 404, 413, 422: sending it again cannot help
+    - InvalidRequestError     3xx, 400, 404, 413, 422: sending it again cannot help
     - AuthenticationError     401, 403
     - RateLimitError          429
     - OverloadedError         503, 529
@@ -197,8 +197,8 @@ _BY_TYPE: dict[str, type[StatusError]] = {
 
 
 def status_error(status: int | None, type: str | None) -> type[StatusError]:
-    """The class for an error status, or for an error inside a stream by its type."""
-    if status is not None and status >= 400:
+    """The class for an error status or a redirect, or for an error in a stream by its type."""
+    if status is not None and status >= 300:
         by_range = ServerError if status >= 500 else InvalidRequestError
         return _BY_STATUS.get(status, by_range)
     return _BY_TYPE.get(type or "", ServerError)

@@ -78,6 +78,7 @@ def test_every_error_of_the_package_is_one_of_ours():
 @pytest.mark.parametrize(
     ("status", "type_", "kind"),
     [
+        pytest.param(301, None, InvalidRequestError, id="redirect"),
         pytest.param(400, None, InvalidRequestError, id="400"),
         pytest.param(404, "not_found_error", InvalidRequestError, id="404"),
         pytest.param(413, None, InvalidRequestError, id="413"),

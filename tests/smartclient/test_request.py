@@ -271,7 +271,7 @@ def test_an_error_says_what_to_do_where_we_know_it(body, status, advice):
     ],
 )
 def test_a_redirect_is_no_success(headers, where):
-    with pytest.raises(Exception, match=f"answered 301.*redirects to {where}"):
+    with pytest.raises(InvalidRequestError, match=f"answered 301.*redirects to {where}"):
         success(a_reply(301, **headers))
 
 
