@@ -17,7 +17,7 @@ from tests.layers import ROOT, Import, Source, sources
 # A module imports from its own line or from one above.
 LINES = {
     "smartclient": """
-        _call _errors _clock wire catalog
+        _call _errors _clock _observers wire catalog
         _flow tokens stores report
         policies net
         _settings _pipeline transports

@@ -8,7 +8,7 @@ from typing import Any, Required, TypedDict
 from ._call import Timeout
 from ._request import PerCall
 
-__all__ = ["ChatParams", "CountParams", "MessageParams", "split"]
+__all__ = ["CallParams", "ChatParams", "CountParams", "MessageParams", "Turns", "split"]
 
 # Mappings, or messages and blocks that came back from an earlier call.
 Turns = Iterable[Any]

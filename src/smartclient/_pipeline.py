@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from typing import Any
 
+from . import _observers
 from ._call import Call, Reply
 from ._flow import Flow, Policy, compose
 from ._settings import Settings
 from .report import CallReport
 
 __all__ = ["Pipeline"]
-
-_logger = logging.getLogger("smartclient")
 
 
 class Pipeline:
@@ -76,4 +74,4 @@ def _observe(observer: Any, report: CallReport) -> None:
     try:
         observer(report)
     except Exception:  # an observer must not break the call that it observes
-        _logger.exception("on_report failed: %r", observer)
+        _observers.failed("on_report failed", observer)

@@ -21,7 +21,18 @@ from .transports.driver import AsyncPerformer, Performer
 from .wire.anthropic_types import Message, MessageStreamEvent, MessageTokensCount
 from .wire.openai_types import ChatCompletion, ChatCompletionChunk
 
-__all__ = ["AsyncClient", "Client", "last_report"]
+__all__ = [
+    "AsyncChat",
+    "AsyncChatCompletions",
+    "AsyncClient",
+    "AsyncMessages",
+    "Chat",
+    "ChatCompletions",
+    "Client",
+    "Messages",
+    "Provider",
+    "last_report",
+]
 
 Provider = Literal["anthropic", "openai"]
 _MESSAGES, _COUNT, _CHAT = "/v1/messages", "/v1/messages/count_tokens", "/chat/completions"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random as _random
 import re
-from calendar import monthrange, timegm
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING
@@ -16,6 +14,8 @@ from .._flow import Flow, Next, close, peek, sleep
 from ..wire import Failure
 
 if TYPE_CHECKING:
+    from random import Random
+
     from tenacity import RetryCallState
 
     # What tenacity's stop and wait objects are: functions of the attempt.
@@ -65,7 +65,7 @@ class Retry:
         wait_jitter: float = 0.1,
         resend: bool = True,
         resend_after_timeout: bool = False,
-        random: _random.Random | None = None,
+        random: Random | None = None,
     ) -> None:
         if max_wait < 0:
             raise ValueError(f"max_wait must be at least 0 s, not {max_wait:g}")
@@ -74,7 +74,7 @@ class Retry:
         self._clock, self._max_retries, self._stop, self._wait = clock, max_retries, stop, wait
         self._max_wait, self._wait_jitter = max_wait, wait_jitter
         self._resend, self._resend_after_timeout = resend, resend_after_timeout
-        self._random = random or _random.Random()
+        self._random = random
 
     def flow(self, call: Call, call_next: Next) -> Flow[Reply]:
         doubtful = 0  # attempts that the server may have processed
@@ -113,7 +113,9 @@ class Retry:
 
     def _delay(self, call: Call, attempt: int, *, asked: float | None) -> float | None:
         """Seconds until the next attempt, or `None` to give up."""
-        # Loaded at the first failure: most processes never see one.
+        # Loaded at the first failure, as is all that only a failure needs.
+        from random import Random
+
         from tenacity import RetryCallState, Retrying
         from tenacity.stop import stop_after_attempt
         from tenacity.wait import wait_random_exponential
@@ -129,6 +131,7 @@ class Retry:
         if asked is None:
             wait = self._wait or wait_random_exponential(multiplier=0.5, max=8.0)
             return float(wait(state))
+        self._random = self._random or Random()
         return asked * (1.0 + self._random.uniform(0.0, self._wait_jitter))
 
 
@@ -199,6 +202,8 @@ def _number(value: str) -> float | None:
 
 def _date(value: str, *, now: float) -> float | None:
     """Unix seconds of an HTTP date, or `None`."""
+    from calendar import monthrange, timegm
+
     match = next((m for d in _DATES if (m := d.fullmatch(value.strip(" \t")))), None)
     if match is None or match["month"].lower() not in _MONTHS:
         return None

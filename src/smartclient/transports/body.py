@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from .. import _observers
 from .._call import Attempt, Headers, Reply
 from .._clock import Clock
 from .._errors import ExchangeError
@@ -18,8 +18,6 @@ from .._flow import Flow, Outcome, Tap
 from .intake import Chunk, Intake
 
 __all__ = ["AsyncBody", "AsyncResponse", "Body", "Response"]
-
-_logger = logging.getLogger("smartclient")
 
 
 class Response(Protocol):
@@ -84,7 +82,7 @@ def _last(tap: Tap, outcome: Outcome) -> Flow[None]:
     try:
         yield from tap.after(outcome)
     except Exception:  # an observer must not break the reply that it observes
-        _logger.exception("a tap failed at the end of a body: %r", tap)
+        _observers.failed("a tap failed at the end of a body", tap)
 
 
 class Body(_Ending):
