@@ -46,14 +46,22 @@ class Origin(Struct, frozen=True):
         Raises:
             ValueError: No http or https URL, or without a host.
         """
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:  # its message shows the URL, and that may hold a key
+            raise ValueError(
+                "the URL's host or port cannot be read; a port is a number up to 65535, and an "
+                "IPv6 address stands in brackets"
+            ) from None
         scheme = parts.scheme.lower()
         if scheme not in ("http", "https") or not parts.hostname:
+            begins = f"begins with {scheme}:" if scheme else "has no scheme"
             raise ValueError(
-                f"a URL must begin with http:// or https:// and name a host, not {url[:80]!r}"
+                f"a URL must begin with http:// or https:// and name a host; this one {begins}"
             )
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        port = parts.port or (443 if scheme == "https" else 80)
+        port = (443 if scheme == "https" else 80) if port is None else port
         secure: Literal["http", "https"] = "https" if scheme == "https" else "http"
         return cls(secure, parts.hostname, port), target
 

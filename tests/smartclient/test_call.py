@@ -24,19 +24,27 @@ def test_a_url_splits_into_origin_and_target(url, origin, target):
 
 
 @pytest.mark.parametrize(
-    "url",
+    ("url", "message"),
     [
-        pytest.param("a.example/v1", id="no-scheme"),
-        pytest.param("ftp://a.example", id="other-scheme"),
-        pytest.param("https:///v1", id="no-host"),
-        pytest.param("http://[::1", id="broken-ipv6"),
-        pytest.param("http://a:port", id="port-in-letters"),
-        pytest.param("http://a:70000", id="port-too-large"),
+        pytest.param("sk-secret", "has no scheme", id="no-scheme"),
+        pytest.param("localhost:8000", "begins with localhost:", id="no-slashes"),
+        pytest.param("ftp://secret.example", "begins with ftp:", id="other-scheme"),
+        pytest.param("https:///secret", "name a host", id="no-host"),
+        pytest.param("http://[::secret", "in brackets", id="broken-ipv6"),
+        pytest.param("http://a:secret", "a number up to 65535", id="port-in-letters"),
+        pytest.param("http://a:70000", "a number up to 65535", id="port-too-large"),
     ],
 )
-def test_a_url_that_names_no_host_is_refused(url):
-    with pytest.raises(ValueError, match=r"."):
+def test_a_url_that_names_no_host_is_refused_and_not_shown(url, message):
+    """Somebody passes a key in its place."""
+    with pytest.raises(ValueError, match=message) as caught:
         Origin.of(url)
+
+    assert "secret" not in str(caught.value)
+
+
+def test_port_zero_is_not_the_default_port():
+    assert Origin.of("http://a:0")[0].port == 0
 
 
 @pytest.mark.parametrize(
