@@ -565,3 +565,12 @@ def test_timeline_tells_what_happened_in_order(side):
 
     with RawServer(forever(reply())) as server:
         side.run(scenario)
+
+
+def test_look_up_of_a_name_is_timed(side):
+    async def scenario():
+        _, timeline = await side.client().send(server.url.replace("127.0.0.1", "localhost"))
+        assert timeline.dns.start <= timeline.dns.end <= timeline.tcp.start
+
+    with RawServer(forever(reply())) as server:
+        side.run(scenario)

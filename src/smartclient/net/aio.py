@@ -22,7 +22,7 @@ from .options import DEFAULTS, SYSTEM_CLOCK, NetOptions
 from .pool import Counts, Pool, Waiter
 from .streams import StreamConnection
 
-__all__ = ["AsyncConnections", "Response", "close_idle", "counts"]
+__all__ = ["WRITE_SIZE", "AsyncConnections", "Response", "close_idle", "counts"]
 
 WRITE_SIZE = 256 * 1024
 """Most bytes of a large body that are encrypted or buffered at a time."""

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from .pool import Pool
     from .tls import Trust
 
-__all__ = ["SocketConnection", "connect"]
+__all__ = ["RECEIVE", "Drained", "SocketConnection", "connect"]
 
 RECEIVE = 64 * 1024
+"""Most bytes that one read takes."""
 
 Drained: TypeAlias = Literal["free", "pending", "broken"]
 
@@ -192,10 +193,7 @@ def connect(
             raise failures.unopened_in_time(origin, stage=stage, timeout=timeout, waited=waited)
         return (timeout - waited) / share
 
-    addresses = numeric_addresses(origin.host, origin.port)
-    if addresses is None:
-        addresses = _look_up(origin)
-        timeline.dns = Span(started, monotonic())
+    addresses = _look_up(origin, timeline, monotonic)
     begun = monotonic()
     sock = _connect_tcp(origin, addresses, left)
     try:
@@ -207,9 +205,7 @@ def connect(
         from .tls import TlsConnection
 
         begun = monotonic()
-        tls = TlsConnection.wrap(sock, origin, pool, trust)
-        sock = tls.sock
-        tls.handshake(lambda: left("tls"), trust)
+        tls = TlsConnection.open(sock, origin, pool, trust, lambda: left("tls"))
         timeline.tls = Span(begun, monotonic())
         return tls
     except BaseException:
@@ -217,11 +213,16 @@ def connect(
         raise
 
 
-def _look_up(origin: Origin) -> list[Address]:
+def _look_up(origin: Origin, timeline: Timeline, monotonic: Callable[[], float]) -> list[Address]:
+    known = numeric_addresses(origin.host, origin.port)
+    if known is not None:
+        return known
+    started = monotonic()
     try:
         found = socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise failures.unresolved(origin, error) from error
+    timeline.dns = Span(started, monotonic())
     return addresses_of(found)
 
 

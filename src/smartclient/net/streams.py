@@ -23,7 +23,7 @@ from .tcp import Readiness
 if TYPE_CHECKING:
     from .tls import TlsBuffer
 
-__all__ = ["Keep", "StreamConnection"]
+__all__ = ["UNREAD_LIMIT", "Keep", "StreamConnection"]
 
 UNREAD_LIMIT = 256 * 1024
 """Body bytes that wait for their reader before the server is made to wait."""

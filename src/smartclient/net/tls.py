@@ -126,21 +126,29 @@ class TlsConnection(SocketConnection):
     sock: ssl.SSLSocket
 
     @classmethod
-    def wrap(
+    def open(
         cls,
         sock: socket.socket,
         origin: Origin,
         pool: Pool[SocketConnection],
         trust: Trust,
+        left: Callable[[], float | None],
     ) -> TlsConnection:
-        wrapped = trust.context().wrap_socket(
+        """Shake hands within the seconds that `left` grants; it raises when there are none."""
+        context = trust.context()
+        wrapped = context.wrap_socket(
             sock, server_hostname=origin.host, do_handshake_on_connect=False
         )
-        wrapped.setblocking(False)
-        return cls(wrapped, origin, pool)
+        try:
+            wrapped.setblocking(False)
+            connection = cls(wrapped, origin, pool)
+            connection._shake(left, trust)
+        except BaseException:
+            wrapped.close()
+            raise
+        return connection
 
-    def handshake(self, left: Callable[[], float | None], trust: Trust) -> None:
-        """Shake hands within what `left` grants; it raises when that is nothing."""
+    def _shake(self, left: Callable[[], float | None], trust: Trust) -> None:
         while True:
             try:
                 self.sock.do_handshake()
