@@ -78,15 +78,14 @@ class Session:
             raise ValueError(f"provider must be 'anthropic' or 'openai', not {provider!r}")
         key, url = environment(provider)
         api_key = key if api_key is None else api_key
-        base_url = url if base_url is None else base_url
-        if api_key is None and base_url is None:
+        own = _BASE_URLS[provider]
+        self.origin, self._prefix = _address(base_url if base_url is not None else url or own)
+        if api_key is None and self.origin == Origin.of(own)[0]:
             name = f"{provider.upper()}_API_KEY"
             raise ValueError(f"no API key: pass api_key= or set {name} in the environment")
         self.provider = provider
         self.no_trace = Trace(started=0.0)
         self.pipeline = Pipeline(settings)
-        self.origin, self._prefix = Origin.of((base_url or _BASE_URLS[provider]).rstrip("/"))
-        self._prefix = self._prefix.rstrip("/")
         self._headers = Headers(_provider_headers(provider, _valid_key(api_key)))
 
     def expect(self, provider: str, resource: str) -> None:
@@ -134,6 +133,19 @@ class Session:
             timeout=timeout,
             max_retries=given.max_retries,
         )
+
+
+def _address(base_url: str) -> tuple[Origin, str]:
+    """The origin of `base_url`, and what goes before each path."""
+    if not isinstance(base_url, str):
+        raise TypeError(f"base_url must be a string, not {type(base_url).__name__}")
+    if any(mark in base_url for mark in "?#@"):
+        raise ValueError(
+            "base_url must be a scheme, a host and a path alone; a query goes into extra_query "
+            "and a key into api_key"
+        )
+    origin, prefix = Origin.of(base_url)
+    return origin, prefix.rstrip("/")
 
 
 def _valid_key(api_key: str | None) -> str | None:

@@ -61,6 +61,27 @@ def test_a_base_url_goes_before_the_path(base_url, origin, target):
     assert (call.origin, call.target) == (origin, target)
 
 
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("http://a/v1?key=secret", id="query"),
+        pytest.param("http://a/v1#secret", id="fragment"),
+        pytest.param("http://user:secret@a/v1", id="password"),
+    ],
+)
+def test_a_base_url_that_says_too_much_or_nothing_is_refused(base_url):
+    with pytest.raises(ValueError, match=r"base_url must be|has no scheme") as caught:
+        a_session(base_url=base_url)
+
+    assert "secret" not in str(caught.value)
+
+
+def test_a_base_url_of_another_type_is_refused():
+    with pytest.raises(TypeError, match="base_url must be a string, not bytes"):
+        a_session(base_url=b"http://a")
+
+
 def test_the_environment_names_address_and_key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://a:1/v1")
@@ -96,6 +117,20 @@ def test_an_unknown_provider_is_refused():
 def test_a_key_is_needed_for_the_providers_own_address(provider, variable):
     with pytest.raises(ValueError, match=f"api_key= or set {variable}"):
         a_session(provider, None, None)
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable"),
+    [
+        pytest.param("anthropic", "ANTHROPIC_API_KEY", id="anthropic"),
+        pytest.param("openai", "OPENAI_API_KEY", id="openai"),
+    ],
+)
+def test_a_key_is_needed_there_even_when_the_address_is_given(provider, variable):
+    own = {"anthropic": "https://api.anthropic.com/", "openai": "https://api.openai.com/v1"}
+
+    with pytest.raises(ValueError, match=variable):
+        a_session(provider, own[provider], None)
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
