@@ -11,7 +11,17 @@ import msgspec
 from msgspec import Struct
 
 from ._call import Call, Headers, Origin, Reply, Timeout, Trace
-from ._errors import MalformedReplyError, StatusError, status_error
+from ._errors import (
+    AuthenticationError,
+    InvalidRequestError,
+    MalformedReplyError,
+    OverloadedError,
+    RateLimitError,
+    ServerError,
+    SmartClientError,
+    StatusError,
+    status_error,
+)
 from ._pipeline import Pipeline
 from ._settings import Settings, environment, timeout_of
 from .wire import Failure, recognise
@@ -196,11 +206,21 @@ def success(reply: Reply) -> Reply:
     raise failure_error(failure, reply, status=reply.status)
 
 
-def failure_error(failure: Failure, reply: Reply, *, status: int | None) -> StatusError:
-    """The exception for a failure that the provider reported."""
+def failure_error(failure: Failure, reply: Reply, *, status: int | None) -> SmartClientError:
+    """The exception for a failure that the provider reported, or that its stream is."""
+    if status is None and failure.kind == "malformed":
+        return MalformedReplyError(
+            f"the stream of {reply.call.origin} is not what its format promises: {failure.message}",
+            status=reply.status,
+            content_type=reply.headers.get("content-type") or "",
+            excerpt=b"",
+        )
     adapter = reply.call.adapter
     header = adapter.request_id_header if adapter else "request-id"
-    return status_error(status, failure.type)(
+    error_class = status_error(status, failure.type)
+    if status is None and error_class is ServerError:  # a type that says nothing
+        error_class = _BY_KIND.get(failure.kind, ServerError)
+    return error_class(
         status=status,
         type=failure.type,
         code=failure.code,
@@ -210,6 +230,14 @@ def failure_error(failure: Failure, reply: Reply, *, status: int | None) -> Stat
         hint=_HINTS.get(failure.kind, ""),
     )
 
+
+_BY_KIND: dict[str, type[StatusError]] = {
+    "invalid": InvalidRequestError,
+    "authentication": AuthenticationError,
+    "rate_limited": RateLimitError,
+    "money": RateLimitError,
+    "overloaded": OverloadedError,
+}
 
 _HINTS = {
     "money": "the account has no quota or credit left; waiting does not help",
@@ -226,10 +254,12 @@ def events(reply: Reply) -> Reply:
     if reply.handle.intake.is_events:
         return reply
     kind = reply.headers.get("content-type") or "no content-type"
+    encoding = reply.headers.get("content-encoding")
+    packed = f" in content-encoding {encoding}" if encoding else ""
     reply.cut()
     raise MalformedReplyError(
-        f"a stream was asked for, but {reply.call.origin} answered {reply.status} with {kind}; "
-        "does a proxy stand between?",
+        f"a stream was asked for, but {reply.call.origin} answered {reply.status} with {kind}"
+        f"{packed}; does a proxy stand between?",
         status=reply.status,
         content_type=kind,
         excerpt=b"",

@@ -13,6 +13,7 @@ from smartclient._errors import (
     MalformedReplyError,
     OverloadedError,
     RateLimitError,
+    ServerError,
 )
 from smartclient._request import PerCall, Session, decoded, events, failure_error, success
 from smartclient._settings import Settings
@@ -318,6 +319,36 @@ def test_a_failure_of_an_unknown_format_has_a_request_id_too():
     assert error.request_id == "req_2"
 
 
+@pytest.mark.parametrize(
+    ("kind", "type_", "error_class"),
+    [
+        pytest.param("overloaded", None, OverloadedError, id="overloaded"),
+        pytest.param("invalid", "request_too_large", InvalidRequestError, id="invalid"),
+        pytest.param("money", "billing_error", RateLimitError, id="money"),
+        pytest.param("authentication", "odd", AuthenticationError, id="key"),
+        pytest.param("server", "rate_limit_error", RateLimitError, id="type-first"),
+        pytest.param("server", "api_error", ServerError, id="server"),
+        pytest.param("timeout", "timeout_error", ServerError, id="timeout"),
+    ],
+)
+def test_an_error_in_a_stream_goes_by_its_type_then_its_kind(kind, type_, error_class):
+    error = failure_error(Failure(kind=kind, type=type_), a_reply(), status=None)
+
+    assert type(error) is error_class
+
+
+def test_a_stream_that_is_not_its_format_is_malformed():
+    """Nobody answered an error."""
+    reply, _ = BLOCKING.reply(a_stream())
+
+    error = failure_error(Failure(kind="malformed", message="a chunk"), reply, status=None)
+
+    assert isinstance(error, MalformedReplyError)
+    assert str(error) == (
+        "the stream of http://127.0.0.1:8000 is not what its format promises: a chunk"
+    )
+
+
 def test_an_event_stream_is_passed_on():
     reply, _ = BLOCKING.reply(a_stream())
 
@@ -329,6 +360,7 @@ def test_an_event_stream_is_passed_on():
     [
         pytest.param(Answer(MESSAGE), "with application/json; does a proxy", id="json"),
         pytest.param(Answer(MESSAGE, content_type=""), "with no content-type", id="nothing"),
+        pytest.param(a_stream(content_encoding="br"), "in content-encoding br;", id="brotli"),
     ],
 )
 def test_something_else_than_the_stream_asked_for_is_cut(answer, what):

@@ -11,6 +11,7 @@ import pytest
 from smartclient._errors import (
     ExchangeError,
     IncompleteStreamError,
+    MalformedReplyError,
     OverloadedError,
     SmartClientError,
     StatusError,
@@ -115,6 +116,15 @@ def test_an_error_in_the_stream_is_raised_in_its_place(world, pieces):
     assert (caught.value.status, caught.value.request_id) == (None, "req_1")
     assert caught.value.partial.content[0].text == "Pa"
     assert len(response.closed) == 1
+
+
+def test_an_event_that_is_no_json_is_malformed(world):
+    stream, _ = a_typed_stream(world, START, text("Pa"), b"data: {oops\n\n", STOP)
+
+    with pytest.raises(MalformedReplyError, match="not what its format promises") as caught:
+        world.all(stream)
+
+    assert caught.value.partial.content[0].text == "Pa"
 
 
 def test_an_error_after_the_terminal_event_is_not_heard(world):
