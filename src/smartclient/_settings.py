@@ -5,10 +5,13 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable
+from math import inf
+from types import NoneType
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from ._call import Timeout
 from ._clock import Clock, SystemClock
@@ -56,6 +59,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     clock: Clock = SystemClock()
 
     def __post_init__(self) -> None:
+        force_setattr(self, "timeout", timeout_of(self.timeout, Timeout()))
+        for name, kinds in _KINDS.items():
+            _check_kind(name, getattr(self, name), kinds)
+        for name in ("stop", "wait", "on_report"):
+            value = getattr(self, name)
+            if value is not None and not callable(value):
+                raise TypeError(f"{name} must be callable, not {type(value).__name__}")
         if self.max_retries < 0:
             raise ValueError(f"max_retries must be at least 0, not {self.max_retries}")
         if self.max_connections < 1:
@@ -76,35 +86,36 @@ def settings_of(settings: Settings | None, options: dict[str, Any]) -> Settings:
         TypeError: An option that does not exist, or is of the wrong type.
         ValueError: An option that cannot be.
     """
+    if settings is not None and not isinstance(settings, Settings):
+        raise TypeError(f"settings must be a Settings, not {type(settings).__name__}")
     known = Settings.__struct_fields__
     for name in options:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             meant = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"
             raise TypeError(f"there is no setting {name!r}{meant}")
-    if "timeout" in options:
-        options = {**options, "timeout": timeout_of(options["timeout"], Timeout())}
-    for name, kinds in _KINDS.items():
-        if name in options and not (
-            isinstance(options[name], kinds) and isinstance(options[name], bool) == (kinds is bool)
-        ):
-            wanted = "a number" if kinds == (int, float) else f"of type {_name(kinds)}"
-            raise TypeError(f"{name} must be {wanted}, not {type(options[name]).__name__}")
     return msgspec.structs.replace(settings or Settings(), **options)
 
 
-_KINDS: dict[str, Any] = {
-    "max_retries": int,
+_KINDS: dict[str, tuple[type, ...]] = {
+    "max_retries": (int,),
     "max_wait": (int, float),
     "wait_jitter": (int, float),
-    "resend": bool,
-    "resend_after_timeout": bool,
-    "max_connections": int,
+    "resend": (bool,),
+    "resend_after_timeout": (bool,),
+    "max_connections": (int,),
+    "keepalive": (int, float, NoneType),
+    "ca_file": (str, NoneType),
 }
 
 
-def _name(kind: Any) -> str:
-    return str(kind.__name__)
+def _check_kind(name: str, value: Any, kinds: tuple[type, ...]) -> None:
+    is_kind = isinstance(value, kinds) and isinstance(value, bool) == (bool in kinds)
+    if is_kind and value == value:
+        return
+    wanted = "a number" if float in kinds else f"of type {kinds[0].__name__}"
+    shown = "nan" if is_kind else type(value).__name__
+    raise (ValueError if is_kind else TypeError)(f"{name} must be {wanted}, not {shown}")
 
 
 def timeout_of(value: Any, default: Timeout) -> Timeout:
@@ -115,19 +126,27 @@ def timeout_of(value: Any, default: Timeout) -> Timeout:
         ValueError: A number that is not above 0.
     """
     if isinstance(value, Timeout):
+        for name in Timeout.__struct_fields__:
+            _check_seconds(f"timeout.{name}", getattr(value, name))
         return value
     if value is None:
         return msgspec.structs.replace(default, read=None)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"timeout must be seconds or a Timeout, not {type(value).__name__}")
-    if not value > 0:
-        raise ValueError(f"timeout must be above 0 s, not {value:g}; use None for no limit")
+    _check_seconds("timeout", value)
     shorter = {
         name: min(value, limit)
         for name in ("connect", "pool", "write")
         if (limit := getattr(default, name)) is not None
     }
     return msgspec.structs.replace(default, read=float(value), **shorter)
+
+
+def _check_seconds(name: str, value: Any) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be seconds or a Timeout, not {type(value).__name__}")
+    if not 0 < value < inf:
+        raise ValueError(f"{name} must be above 0 s, not {value:g}; use None for no limit")
 
 
 def environment(provider: str) -> tuple[str | None, str | None]:

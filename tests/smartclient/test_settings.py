@@ -36,6 +36,11 @@ def test_an_unknown_setting_names_the_nearest(name, message):
         pytest.param({"max_retries": True}, "of type int, not bool", id="bool-for-int"),
         pytest.param({"max_wait": "1"}, "max_wait must be a number, not str", id="text-for-number"),
         pytest.param({"max_wait": False}, "a number, not bool", id="bool-for-number"),
+        pytest.param({"wait": 2.0}, "wait must be callable, not float", id="wait-in-seconds"),
+        pytest.param({"on_report": "print"}, "on_report must be callable", id="observer"),
+        pytest.param({"keepalive": "1"}, "keepalive must be a number, not str", id="keepalive"),
+        pytest.param({"ca_file": b"ca"}, "ca_file must be of type str, not bytes", id="file"),
+        pytest.param({"timeout": Timeout(read="5")}, "timeout.read must be seconds", id="stage"),
         pytest.param({"resend": 1}, "resend must be of type bool, not int", id="int-for-bool"),
         pytest.param(
             {"timeout": "5"}, "timeout must be seconds or a Timeout, not str", id="timeout"
@@ -45,6 +50,8 @@ def test_an_unknown_setting_names_the_nearest(name, message):
 def test_a_setting_of_the_wrong_type_is_refused(options, message):
     with pytest.raises(TypeError, match=message):
         settings_of(None, options)
+    with pytest.raises(TypeError, match=message):
+        Settings(**options)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +59,8 @@ def test_a_setting_of_the_wrong_type_is_refused(options, message):
     [
         pytest.param({"max_retries": -1}, "max_retries must be at least 0, not -1", id="retries"),
         pytest.param({"max_connections": 0}, "at least 1, not 0", id="connections"),
+        pytest.param({"max_wait": math.nan}, "max_wait must be a number, not nan", id="nan"),
+        pytest.param({"timeout": Timeout(pool=0)}, "timeout.pool must be above 0 s", id="stage"),
         pytest.param({"keepalive": -1.0}, "at least 0 s, not -1; use None", id="keepalive"),
         pytest.param({"ca_file": "a", "ssl_context": object()}, "not both", id="two-trusts"),
     ],
@@ -63,6 +72,16 @@ def test_a_setting_out_of_range_says_what_would_do(options, message):
 
 def test_one_number_is_the_longest_silence_and_shortens_the_rest():
     assert timeout_of(7, Timeout()) == Timeout(connect=5.0, pool=7, write=7, read=7.0)
+
+
+def test_settings_take_one_number_too():
+    assert Settings(timeout=7).timeout == settings_of(None, {"timeout": 7}).timeout
+    assert Settings(timeout=7).timeout.read == 7.0
+
+
+def test_settings_that_are_none_of_ours_are_refused():
+    with pytest.raises(TypeError, match="settings must be a Settings, not dict"):
+        settings_of({"max_retries": 1}, {})
 
 
 def test_a_stage_without_a_limit_stays_without():
@@ -79,7 +98,9 @@ def test_a_whole_timeout_is_taken_as_it_is():
     assert timeout_of(given, Timeout(write=9.0)) is given
 
 
-@pytest.mark.parametrize("value", [0, -1, -0.5, math.nan], ids=["zero", "minus", "half", "nan"])
+@pytest.mark.parametrize(
+    "value", [0, -1, -0.5, math.nan, math.inf], ids=["zero", "minus", "half", "nan", "inf"]
+)
 def test_a_timeout_that_cannot_be_is_refused(value):
     with pytest.raises(ValueError, match=r"above 0 s.*use None for no limit"):
         timeout_of(value, Timeout())
