@@ -173,3 +173,16 @@ def test_one_timer_serves_many_reads():
         assert len(set(map(id, timers))) == 1
 
     run(scenario)
+
+
+def test_connection_with_half_a_request_on_it_is_not_used_again():
+    async def scenario(pair):
+        response = pair.response(body=b"x" * 5_000_000)
+        sending = asyncio.create_task(response._send(b"head"))
+        await asyncio.sleep(0)
+        pair.peer.send(REPLY)
+        assert await sending
+        await response._read_head()
+        assert (await response.read(), pair.connection.is_cut) == (b"ok", True)
+
+    run(scenario)
