@@ -69,6 +69,23 @@ class PerCall(Struct, frozen=True, kw_only=True):
     extra_body: Mapping[str, Any] | None = None
     max_retries: int | None = None
 
+    def __post_init__(self) -> None:
+        limit: Any = self.max_retries
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
+            raise TypeError(f"max_retries must be of type int, not {type(limit).__name__}")
+        if limit is not None and limit < 0:
+            raise ValueError(f"max_retries must be at least 0, not {limit}")
+        for field in ("extra_headers", "extra_query", "extra_body"):
+            extra: Any = getattr(self, field)
+            if extra is not None and not isinstance(extra, Mapping):
+                raise TypeError(f"{field} must be a mapping, not {type(extra).__name__}")
+        for name, value in (self.extra_headers or {}).items():
+            if not (isinstance(name, str) and isinstance(value, str)):
+                raise TypeError(
+                    f"extra_headers must map strings to strings, but {name!r} has "
+                    f"{type(value).__name__}"
+                )
+
 
 _BASE_URLS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
 
@@ -126,8 +143,6 @@ class Session:
         target = self._prefix + path
         if given.extra_query:
             target = f"{target}?{urlencode(given.extra_query, doseq=True)}"
-        if given.max_retries is not None and given.max_retries < 0:
-            raise ValueError(f"max_retries must be at least 0, not {given.max_retries}")
         timeout = settings.timeout
         if not isinstance(given.timeout, Unset):
             timeout = timeout_of(given.timeout, timeout)

@@ -243,12 +243,35 @@ def test_a_calls_timeout_is_checked(value):
         a_session().call("/v1/messages", PAYLOAD, PerCall(timeout=value))
 
 
-def test_a_calls_own_retry_limit_is_carried_and_checked():
+def test_a_calls_own_retry_limit_is_carried():
     call = a_session().call("/v1/messages", PAYLOAD, PerCall(max_retries=0))
 
     assert call.max_retries == 0
-    with pytest.raises(ValueError, match="max_retries must be at least 0, not -1"):
-        a_session().call("/v1/messages", PAYLOAD, PerCall(max_retries=-1))
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        pytest.param({"max_retries": -1}, ValueError, "at least 0, not -1", id="negative"),
+        pytest.param({"max_retries": "1"}, TypeError, "of type int, not str", id="text"),
+        pytest.param({"max_retries": True}, TypeError, "of type int, not bool", id="bool"),
+        pytest.param({"extra_headers": [("a", "b")]}, TypeError, "a mapping, not list", id="list"),
+        pytest.param({"extra_query": "a=b"}, TypeError, "a mapping, not str", id="query"),
+        pytest.param({"extra_headers": {"n": 7}}, TypeError, "'n' has int", id="number"),
+        pytest.param({"extra_headers": {"k": b"secret"}}, TypeError, "'k' has bytes", id="bytes"),
+    ],
+)
+def test_what_one_call_is_given_is_checked(given, error, message):
+    with pytest.raises(error, match=message) as caught:
+        PerCall(**given)
+
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")], ids=["nan", "inf"])
+def test_a_number_that_json_cannot_say_is_refused(value):
+    with pytest.raises(ValueError, match="temperature must be a number that JSON can say"):
+        a_session().call("/v1/messages", PAYLOAD | {"temperature": value}, PerCall())
 
 
 def test_a_payload_that_json_cannot_say_is_refused():
