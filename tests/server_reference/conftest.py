@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,40 @@ import pytest
 from server_reference.models.registry import ModelUnavailableError, resolve
 
 
-@dataclass(frozen=True)
 class Peer:
-    """SmolLM2 as transformers reads it from the same file, in fp32."""
+    """SmolLM2 as transformers reads it from the same file, in fp32.
 
-    model: Any
-    tokenizer: Any
+    Each part is read when a test first asks for it: that takes transformers ten seconds.
+    """
+
+    def __init__(self, gguf: Path) -> None:
+        self._place = {"gguf_file": gguf.name, "local_files_only": True}
+        self._folder = str(gguf.parent)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        from transformers import AutoTokenizer
+
+        with _other_peoples_warnings():
+            return AutoTokenizer.from_pretrained(self._folder, **self._place)
+
+    @cached_property
+    def model(self) -> Any:
+        import torch
+        from transformers import AutoModelForCausalLM
+
+        with _other_peoples_warnings():
+            model: Any = AutoModelForCausalLM.from_pretrained(
+                self._folder, dtype=torch.float32, **self._place
+            )
+        return model.eval()
+
+
+@contextmanager
+def _other_peoples_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -33,17 +62,6 @@ def smollm2_gguf() -> Path:
 
 
 @pytest.fixture(scope="session")
-def transformers_smollm2(smollm2_gguf: Path) -> Iterator[Peer]:
+def transformers_smollm2(smollm2_gguf: Path) -> Peer:
     """The independent reader that our numbers are compared with."""
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # another project's
-        patch.setenv("HF_HUB_OFFLINE", "1")
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
-        folder, file = str(smollm2_gguf.parent), smollm2_gguf.name
-        tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=file)
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            folder, gguf_file=file, dtype=torch.float32
-        )
-        yield Peer(model.eval(), tokenizer)
+    return Peer(smollm2_gguf)
