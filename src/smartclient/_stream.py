@@ -200,9 +200,10 @@ class MessageStream:
 
     def __init__(self, start: Callable[[], Stream[Any]]) -> None:
         self._start = start
+        self._entered: Stream[Any] | None = None
 
     def __enter__(self) -> Self:
-        self._stream = self._start()
+        self._entered = self._start()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -245,15 +246,22 @@ class MessageStream:
         """End it early."""
         self._stream.close()
 
+    @property
+    def _stream(self) -> Stream[Any]:
+        if self._entered is None:
+            raise RuntimeError("nothing was sent yet: enter it first, with ... as stream:")
+        return self._entered
+
 
 class AsyncMessageStream:
     """A message that streams in; `async with client.messages.stream(...) as stream:`."""
 
     def __init__(self, start: Callable[[], Awaitable[AsyncStream[Any]]]) -> None:
         self._start = start
+        self._entered: AsyncStream[Any] | None = None
 
     async def __aenter__(self) -> Self:
-        self._stream = await self._start()
+        self._entered = await self._start()
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -297,6 +305,12 @@ class AsyncMessageStream:
         await self._stream.close()
 
     aclose = close
+
+    @property
+    def _stream(self) -> AsyncStream[Any]:
+        if self._entered is None:
+            raise RuntimeError("nothing was sent yet: enter it first, async with ... as stream:")
+        return self._entered
 
 
 class _TextPieces:

@@ -337,6 +337,21 @@ def test_a_message_stream_can_be_closed_early(world):
     assert response.closed == [False]
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(lambda stream, world: world.all(stream), id="events"),
+        pytest.param(lambda stream, world: world.all(stream.text_stream), id="text"),
+        pytest.param(lambda stream, world: stream.current_message, id="message"),
+    ],
+)
+def test_a_message_stream_that_was_not_entered_says_so(world, use):
+    stream, _ = a_message_stream(world, *ANSWER)
+
+    with pytest.raises(RuntimeError, match=r"enter it first, (async )?with"):
+        use(stream, world)
+
+
 def test_an_error_passes_through_the_helpers(world):
     stream, _ = a_message_stream(world, START, text("Pa"), OVERLOAD)
 
