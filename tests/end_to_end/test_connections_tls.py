@@ -79,7 +79,7 @@ def test_unknown_authority_is_refused_and_the_trust_store_named(side, server, mo
             ExchangeError, match=r"trusted: certifi's list \(.*cacert.pem\)"
         ) as error:
             await side.client().fetch(server.url)
-        assert (error.value.kind, error.value.sent) == ("tls", "nothing")
+        assert (error.value.kind, error.value.sent) == ("certificate", "nothing")
         assert side.counts() == (0, 0, 0)
 
     side.run(scenario)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from .._call import Origin
-from .._errors import ExchangeError
+from .._errors import ExchangeError, ExchangeKind
 from .options import NetOptions
 from .pool import Pool
 from .sockets import RECEIVE, SocketConnection
@@ -104,7 +104,9 @@ def _context(trust: Trust) -> ssl.SSLContext:
 
 def tls_failure(origin: Origin, error: Exception, trust: Trust) -> ExchangeError:
     """The error for a handshake that failed; `trust` says who was believed."""
+    kind: ExchangeKind = "tls"
     if isinstance(error, ssl.SSLCertVerificationError):
+        kind = "certificate"  # trying again cannot help
         message = (
             f"the certificate of {origin} is not accepted: {error.verify_message} "
             f"(trusted: {trust}); set ca_file= or SSL_CERT_FILE to the authority that signed it"
@@ -115,7 +117,7 @@ def tls_failure(origin: Origin, error: Exception, trust: Trust) -> ExchangeError
             f"no TLS with {origin}: {reason or type(error).__name__}; "
             "check that this port speaks https"
         )
-    return ExchangeError(message, kind="tls", origin=str(origin))
+    return ExchangeError(message, kind=kind, origin=str(origin))
 
 
 class TlsConnection(SocketConnection):
