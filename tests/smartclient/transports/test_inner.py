@@ -1,0 +1,290 @@
+"""A transport that the user brought, under our policies, in both families."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections import deque
+
+import httpx
+import httpx2
+import pytest
+
+from smartclient._call import Origin, Timeline
+from smartclient._errors import ExchangeError
+from smartclient.testing import a_call
+from smartclient.transports.inner import AsyncInner, Inner, address_of, as_family, body_of
+from tests.smartclient.fakes import World
+
+URL = "https://a.example/v1/messages?beta=true"
+
+
+@pytest.fixture(params=[httpx, httpx2], ids=["httpx", "httpx2"])
+def family(request):
+    return request.param
+
+
+class Pieces:
+    """A stream of a family: its pieces, of which an exception is raised."""
+
+    def __init__(self, pieces) -> None:
+        self._pieces, self.num_closed = deque(pieces), 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if not self._pieces:
+            raise StopIteration
+        piece = self._pieces.popleft()
+        if isinstance(piece, BaseException):
+            raise piece
+        return piece
+
+    # No generator: that would end with the event loop, and each test step has one of its own.
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        if not self._pieces:
+            raise StopAsyncIteration
+        return next(self)
+
+    def close(self) -> None:
+        self.num_closed += 1
+
+    async def aclose(self) -> None:
+        self.num_closed += 1
+
+
+class Foreign:
+    """A transport that answers with `pieces`, or raises.
+
+    Attributes:
+        requests: What it was given.
+    """
+
+    def __init__(self, family, *pieces, error=None, **facts) -> None:
+        self._family, self._error, self._facts = family, error, facts
+        kinds = (Pieces, family.SyncByteStream, family.AsyncByteStream)
+        self.stream = type("Stream", kinds, {})(pieces)
+        self.requests = []
+
+    def handle_request(self, request):
+        self.requests.append(request)
+        if self._error is not None:
+            raise self._error
+        facts = {"status_code": 200, "headers": [("content-type", "text/plain")]} | self._facts
+        return self._family.Response(stream=self.stream, **facts)
+
+    async def handle_async_request(self, request):
+        return self.handle_request(request)
+
+
+def a_request(family, content=b"{}", **headers):
+    return family.Request("POST", URL, content=content, headers=headers)
+
+
+def exchanged(world: World, family, transport, *, request=None, body=None):
+    """What `transport` answers, as a connector gives it."""
+    request = request or a_request(family)
+    connector = (AsyncInner if world.is_async else Inner)(family, transport, request)
+    call = a_call(body=body_of(request) if body is None else body)
+    return world.do(connector.exchange(call, Timeline()))
+
+
+def an_error(kind="read", **facts):
+    return ExchangeError("it broke", kind=kind, **facts)
+
+
+# Requests, as a family makes them.
+
+
+@pytest.mark.parametrize(
+    ("url", "origin", "target"),
+    [
+        pytest.param(URL, Origin("https", "a.example", 443), "/v1/messages?beta=true", id="https"),
+        pytest.param("http://a.example", Origin("http", "a.example", 80), "/", id="http"),
+        pytest.param("http://[::1]:81/x", Origin("http", "::1", 81), "/x", id="ipv6-and-port"),
+        pytest.param("http://a/é", Origin("http", "a", 80), "/%C3%A9", id="quoted"),
+    ],
+)
+def test_an_address_is_taken_from_the_request(family, url, origin, target):
+    assert address_of(family.Request("POST", url)) == (origin, target)
+
+
+def test_a_body_is_bytes_or_a_stream_that_nobody_has_read(family):
+    unread = a_request(family, content=iter([b"x"]))
+
+    assert body_of(a_request(family, content=b"abc")) == b"abc"
+    assert body_of(unread) is unread.stream
+
+
+# Replies.
+
+
+def test_a_reply_is_what_the_transport_answered(world, family):
+    extensions = {"http_version": b"HTTP/2", "reason_phrase": b"Fine"}
+    transport = Foreign(family, b"ab", b"", b"cd", status_code=203, extensions=extensions)
+
+    response = exchanged(world, family, transport)
+    pieces = [world.do(response.read()) for _ in range(3)]
+
+    assert (response.status, response.reason, response.protocol) == (203, "Fine", "HTTP/2")
+    assert response.headers.get("Content-Type") == "text/plain"
+    assert pieces == [b"ab", b"cd", b""]
+
+
+def test_a_reply_without_extensions_is_http_1(world, family):
+    response = exchanged(world, family, Foreign(family))
+
+    assert (response.reason, response.protocol) == ("", "HTTP/1.1")
+
+
+def test_a_reply_that_is_at_its_end_is_closed(world, family):
+    transport = Foreign(family, b"ab")
+    response = exchanged(world, family, transport)
+
+    assert [world.do(response.read()) for _ in range(3)] == [b"ab", b"", b""]
+    world.do(response.close())
+
+    assert transport.stream.num_closed == 1
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_reply_is_closed_once(world, family, finished):
+    transport = Foreign(family, b"ab")
+    response = exchanged(world, family, transport)
+
+    world.do(response.close(finished=finished))
+    world.do(response.close(finished=finished))
+
+    assert transport.stream.num_closed == 1
+    assert world.do(response.read()) == b""
+
+
+def test_a_reply_that_is_cut_is_dropped(world, family):
+    response = exchanged(world, family, Foreign(family, b"ab"))
+
+    response.cut()
+    response.cut()
+
+    assert world.do(response.read()) == b""
+
+
+def test_an_untouched_body_is_sent_as_the_familys_own_request(world, family):
+    transport, request = Foreign(family), a_request(family)
+
+    exchanged(world, family, transport, request=request)
+
+    assert transport.requests == [request]
+
+
+def test_a_changed_body_is_sent_with_its_own_length(world, family):
+    transport = Foreign(family)
+    request = a_request(family, content=b"a longer body", x_key="k")
+
+    exchanged(world, family, transport, request=request, body=b"short")
+
+    sent = transport.requests[0]
+    assert (sent.content, sent.headers["content-length"]) == (b"short", "5")
+    assert (sent.url, sent.headers["x_key"]) == (request.url, "k")
+    assert sent.extensions == request.extensions
+
+
+# Errors.
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "sent"),
+    [
+        pytest.param("ConnectError", "connect", "nothing", id="connect"),
+        pytest.param("ConnectTimeout", "connect_timeout", "nothing", id="connect-timeout"),
+        pytest.param("PoolTimeout", "pool_timeout", "nothing", id="pool-timeout"),
+        pytest.param("UnsupportedProtocol", "unsupported", "nothing", id="unsupported"),
+        pytest.param("WriteError", "write", "all", id="write"),
+        pytest.param("WriteTimeout", "write_timeout", "all", id="write-timeout"),
+        pytest.param("ReadError", "read", "all", id="read"),
+        pytest.param("ReadTimeout", "read_timeout", "all", id="read-timeout"),
+        pytest.param("RemoteProtocolError", "closed", "all", id="closed"),
+        pytest.param("CloseError", "read", "all", id="unknown"),
+    ],
+)
+def test_an_error_of_the_family_has_a_kind(world, family, name, kind, sent):
+    original = getattr(family, name)("it broke")
+
+    with pytest.raises(ExchangeError, match="it broke") as caught:
+        exchanged(world, family, Foreign(family, error=original))
+
+    assert (caught.value.kind, caught.value.sent) == (kind, sent)
+    assert caught.value.origin == "https://a.example:443"
+    assert as_family(caught.value, family, None) is original
+
+
+def test_an_error_without_words_is_named(world, family):
+    with pytest.raises(ExchangeError, match=r"^ReadError$"):
+        exchanged(world, family, Foreign(family, error=family.ReadError("")))
+
+
+def test_a_reply_that_breaks_off_has_the_familys_error(world, family):
+    original = family.ReadError("it broke")
+    response = exchanged(world, family, Foreign(family, b"ab", original))
+
+    world.do(response.read())
+    with pytest.raises(ExchangeError) as caught:
+        world.do(response.read())
+
+    assert as_family(caught.value, family, None) is original
+
+
+@pytest.mark.parametrize("error", [ValueError("a mock's own"), KeyboardInterrupt()])
+def test_what_is_no_error_of_the_family_passes(world, family, error):
+    response = exchanged(world, family, Foreign(family, b"ab", error))
+
+    world.do(response.read())
+    with pytest.raises(type(error)):
+        world.do(response.read())
+    with pytest.raises(type(error)):
+        exchanged(world, family, Foreign(family, error=error))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("resolve", "ConnectError"),
+        ("connect", "ConnectError"),
+        ("connect_timeout", "ConnectTimeout"),
+        ("tls", "ConnectError"),
+        ("certificate", "ConnectError"),
+        ("pool_timeout", "PoolTimeout"),
+        ("write", "WriteError"),
+        ("write_timeout", "WriteTimeout"),
+        ("read", "ReadError"),
+        ("read_timeout", "ReadTimeout"),
+        ("closed", "RemoteProtocolError"),
+        ("protocol", "RemoteProtocolError"),
+        ("limit", "RemoteProtocolError"),
+        ("unsupported", "UnsupportedProtocol"),
+    ],
+)
+def test_our_error_is_the_familys_too(family, kind, name):
+    request = a_request(family)
+
+    error = as_family(an_error(kind, sent="part", reused=True), family, request)
+
+    assert isinstance(error, getattr(family, name))
+    assert isinstance(error, ExchangeError)
+    assert (str(error), error.kind, error.sent, error.reused) == ("it broke", kind, "part", True)
+    assert error.request is request
+
+
+@pytest.mark.parametrize(
+    "copied", [lambda e: pickle.loads(pickle.dumps(e)), copy.copy], ids=["pickle", "copy"]
+)
+def test_an_error_of_both_families_pickles(family, copied):
+    error = as_family(an_error("closed", sent="all"), family, a_request(family))
+
+    again = copied(error)
+
+    assert type(again) is type(error)
+    assert (str(again), again.kind, again.maybe_processed) == ("it broke", "closed", True)
