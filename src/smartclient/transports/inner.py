@@ -126,7 +126,7 @@ class _SyncInnerResponse(_InnerResponse):
         try:
             data = next((chunk for chunk in self._chunks if chunk), b"")
         except Exception as error:
-            raise self._fail(error) from error
+            raise self._fail(error) from error.__cause__
         if not data:
             self.close()
         return data
@@ -152,7 +152,7 @@ class _AsyncInnerResponse(_InnerResponse):
         except StopAsyncIteration:
             await self.close()
         except Exception as error:
-            raise self._fail(error) from error
+            raise self._fail(error) from error.__cause__
         return data
 
     async def close(self, *, finished: bool = False) -> None:
@@ -179,6 +179,8 @@ class _InnerExchange:
         )
 
     def _fail(self, error: Exception) -> ExchangeError:
+        # The caller names the error's own cause, because `error` itself is raised again at
+        # the end, and would else be its own cause.
         if isinstance(error, (self._family.TransportError, ExchangeError)):
             return _from_family(error, self._family, address_of(self._request)[0])
         raise error
@@ -189,7 +191,7 @@ class Inner(_InnerExchange):
         try:
             response = self._inner.handle_request(self._sent(call))
         except Exception as error:
-            raise self._fail(error) from error
+            raise self._fail(error) from error.__cause__
         return _SyncInnerResponse(response, self._fail)
 
 
@@ -198,5 +200,5 @@ class AsyncInner(_InnerExchange):
         try:
             response = await self._inner.handle_async_request(self._sent(call))
         except Exception as error:
-            raise self._fail(error) from error
+            raise self._fail(error) from error.__cause__
         return _AsyncInnerResponse(response, self._fail)

@@ -221,6 +221,17 @@ def test_an_error_of_the_family_has_a_kind(world, family, name, kind, sent):
     assert as_family(caught.value, family, None) is original
 
 
+def test_an_error_of_the_family_keeps_its_own_cause(world, family):
+    """It is raised again at the end, and must not become its own cause."""
+    original = family.ReadError("it broke")
+    original.__cause__ = OSError("reset")
+
+    with pytest.raises(ExchangeError) as caught:
+        exchanged(world, family, Foreign(family, error=original))
+
+    assert caught.value.__cause__ is original.__cause__
+
+
 def test_an_error_without_words_is_named(world, family):
     with pytest.raises(ExchangeError, match=r"^ReadError$"):
         exchanged(world, family, Foreign(family, error=family.ReadError("")))
