@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 from .._call import Call, Headers, Origin, Timeline
@@ -61,7 +61,7 @@ def _rebuild(family: str, kind: ExchangeKind, args: tuple[Any, ...], facts: dict
     error_type = _error_type(family, _NAMES[kind])
     error = error_type.__new__(error_type, *args)
     error.args = args
-    error.__dict__.update(facts)
+    error.__dict__.update(facts, _request=None)  # as the family's own are before they are sent
     return error
 
 
@@ -71,7 +71,7 @@ def _error_type(family: str, name: str) -> Any:
         facts = {k: v for k, v in self.__dict__.items() if k not in ("_request", "__notes__")}
         return _rebuild, (family, self.kind, self.args, facts)
 
-    bases = (ExchangeError, getattr(sys.modules[family], name))
+    bases = (ExchangeError, getattr(import_module(family), name))
     return type(name, bases, {"__reduce__": reduce, "__module__": __name__})
 
 

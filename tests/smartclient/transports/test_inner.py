@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 from collections import deque
 
 import httpx
@@ -299,3 +301,22 @@ def test_an_error_of_both_families_pickles(family, copied):
 
     assert type(again) is type(error)
     assert (str(again), again.kind, again.maybe_processed) == ("it broke", "closed", True)
+
+
+def test_an_error_of_both_families_arrives_in_another_process(family):
+    """One that has not loaded the family."""
+    error = as_family(an_error("closed", sent="all"), family, a_request(family))
+    code = "import pickle, sys; print(repr(pickle.loads(sys.stdin.buffer.read())))"
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=pickle.dumps(error), capture_output=True, check=True
+    )
+
+    assert done.stdout.strip() == b"RemoteProtocolError('it broke')"
+
+
+def test_an_error_that_was_pickled_says_that_its_request_is_gone(family):
+    error = as_family(an_error(), family, a_request(family))
+
+    with pytest.raises(RuntimeError, match="request property has not been set"):
+        pickle.loads(pickle.dumps(error)).request  # noqa: B018 - the access raises
