@@ -81,9 +81,15 @@ class _InnerError(ExchangeError):
     original: Exception
 
 
+_ONLY_THEIRS: tuple[tuple[ExchangeKind, str], ...] = (
+    ("protocol", "LocalProtocolError"),  # the request is no HTTP: the next one will not be
+    ("connect", "ProxyError"),  # raised before the request is written
+)
+
+
 def _from_family(error: Exception, family: Any, origin: Origin) -> _InnerError:
     names = {ancestor.__name__ for ancestor in type(error).__mro__}
-    found = (kind for kind, name in _NAMES.items() if name in names)
+    found = (kind for kind, name in (*_NAMES.items(), *_ONLY_THEIRS) if name in names)
     kind: ExchangeKind = next(found, "read")
     never_sent = kind in ("connect", "connect_timeout", "pool_timeout", "unsupported")
     translated = _InnerError(
@@ -99,6 +105,8 @@ def _from_family(error: Exception, family: Any, origin: Origin) -> _InnerError:
 class _InnerResponse:
     """A family's response as a connector gives one."""
 
+    _chunks: Any = None
+
     def __init__(self, response: Any, fail: Callable[[Exception], ExchangeError]) -> None:
         self.status: int = response.status_code
         self.reason: str = response.extensions.get("reason_phrase", b"").decode("latin-1")
@@ -112,7 +120,7 @@ class _InnerResponse:
 
     def cut(self) -> None:
         """A foreign transport can only be closed; dropping it is all that never blocks."""
-        self._response = None
+        self._response = self._chunks = None
 
 
 class _SyncInnerResponse(_InnerResponse):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import subprocess
 import sys
+import weakref
 from collections import deque
 
 import httpx
@@ -174,6 +176,20 @@ def test_a_reply_that_is_cut_is_dropped(world, family):
     assert world.do(response.read()) == b""
 
 
+def test_a_reply_that_is_cut_holds_nothing_of_the_transport(world, family):
+    """Its generator ends when it is dropped, and the connection with it."""
+    transport = Foreign(family, b"ab", b"cd")
+    response = exchanged(world, family, transport)
+    world.do(response.read())
+
+    response.cut()
+    stream = weakref.ref(transport.stream)
+    transport.stream = None
+    gc.collect()  # the families' responses and their streams hold each other
+
+    assert stream() is None
+
+
 def test_an_untouched_body_is_sent_as_the_familys_own_request(world, family):
     transport, request = Foreign(family), a_request(family)
 
@@ -209,6 +225,8 @@ def test_a_changed_body_is_sent_with_its_own_length(world, family):
         pytest.param("ReadError", "read", "all", id="read"),
         pytest.param("ReadTimeout", "read_timeout", "all", id="read-timeout"),
         pytest.param("RemoteProtocolError", "closed", "all", id="closed"),
+        pytest.param("LocalProtocolError", "protocol", "all", id="our-own-fault"),
+        pytest.param("ProxyError", "connect", "nothing", id="proxy"),
         pytest.param("CloseError", "read", "all", id="unknown"),
     ],
 )
