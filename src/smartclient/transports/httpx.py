@@ -199,7 +199,7 @@ def _payload(body: Any) -> dict[str, Any] | None:
         return None
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

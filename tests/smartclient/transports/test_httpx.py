@@ -169,6 +169,7 @@ def test_headers_pass_in_their_order_but_for_the_connections_own(home, family):
         pytest.param("http://a/v1/embeddings", b'{"input": []}', id="unknown-format"),
         pytest.param(URL, b"no json", id="no-json"),
         pytest.param(URL, b"[1]", id="no-object"),
+        pytest.param(URL, b'{"a":' * 100_000 + b"1" + b"}" * 100_000, id="deep"),
         pytest.param(URL, b"", id="nothing"),
     ],
 )
