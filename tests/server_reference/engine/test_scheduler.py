@@ -43,6 +43,7 @@ def advance(scheduler, *, meanwhile=lambda step: None):
     """One step with a model that answers the sequence's length; finished ones leave."""
     step = scheduler.schedule()
     scheduler.check()
+    assert {entry.sequence.id for entry in step.scheduled} <= scheduler.running.keys()
     meanwhile(step)
     scheduler.commit(step)
     for sequence in [entry.sequence for entry in step.scheduled if entry.reaches_target]:
@@ -125,6 +126,19 @@ def test_when_blocks_run_out_the_latest_arrival_makes_room():
     assert step.preempted == [newer]
     assert shape(step) == [("s0", 8, 1)]
     assert (older.preemptions, newer.preemptions) == (0, 1)
+
+
+def test_a_decode_gives_back_its_place_in_the_step_when_it_makes_room():
+    """The prompt came first, but the decode was scheduled before it."""
+    scheduler = a_scheduler(num_blocks=6, max_prefill_share=4)
+    _, decode = added(scheduler, a_sequence(0, 16), a_sequence(1, 7, max_tokens=8))
+    for _ in range(3):
+        advance(scheduler)
+
+    step = advance(scheduler)
+
+    assert shape(step) == [("s0", 12, 4)]
+    assert step.preempted == [decode]
 
 
 def test_a_preempted_sequence_goes_back_before_those_that_came_after_it():
