@@ -1,0 +1,58 @@
+"""The fixed paths whose instructions `--gate` counts, each in a fresh process.
+
+A path is a function that prepares what it needs and returns its step. It imports nothing
+else than what it counts, takes its time from a clock that stands, and draws no chance, so
+that two runs of it count the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+__all__ = ["CALIBRATION", "PATHS", "WARM_UP", "Path", "prepare"]
+
+WARM_UP = 40
+"""Steps before those that are counted: lazy imports, caches, specialised bytecode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One path.
+
+    Args:
+        name: Its module and function below this package.
+        steps: How many are counted.
+        what: One step, in words.
+    """
+
+    name: str
+    steps: int
+    what: str
+
+
+CALIBRATION = "calibration.plain_python"
+
+_ALL = (
+    Path(CALIBRATION, 200, "calls, dicts, generators, JSON; nothing of ours"),
+    Path("wire.sse_burst", 20, "decode a burst of 200 server-sent events"),
+    Path("wire.anthropic_event", 1000, "read one Messages event"),
+    Path("wire.openai_event", 1000, "read one Chat Completions chunk"),
+    Path("net.http1_reply", 500, "parse one HTTP/1.1 reply of 12 header fields"),
+    Path("net.pool", 2000, "queue a call, hand a connection over, release and take it"),
+    Path("policies.retry", 200, "a 529 with Retry-After, the wait, a 200, without I/O"),
+    Path("client.unary_call", 100, "one call of the blocking Client over loopback"),
+    Path("client.streamed_call", 20, "one streamed call with 100 text events in one burst"),
+    Path("server.scheduler_step", 50, "schedule and commit one token for 64 sequences"),
+    Path("server.prefix_match", 50, "hash and find a prefix of 600 tokens"),
+    Path("server.detokenizer", 50, "64 tokens into text, with stop strings"),
+)
+PATHS = {path.name: path for path in _ALL}
+
+
+def prepare(name: str) -> Callable[[], object]:
+    """Import and set up the path called `name`; its step."""
+    module, _, function = name.rpartition(".")
+    step: Callable[[], object] = getattr(import_module(f"{__name__}.{module}"), function)()
+    return step
