@@ -108,7 +108,11 @@ def _each_text(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _unused_mark(messages: Messages) -> str:
-    """A character that stands nowhere in the messages."""
+    """A character that stands nowhere in the messages.
+
+    Raises:
+        ChatTemplateError: They hold all that there are to choose from.
+    """
     used: set[str] = set()
 
     def look(text: str) -> str:
@@ -116,7 +120,13 @@ def _unused_mark(messages: Messages) -> str:
         return text
 
     _each_text(messages, look)
-    return next(mark for mark in map(chr, _MARKS) if mark not in used)
+    for mark in map(chr, _MARKS):
+        if mark not in used:
+            return mark
+    raise ChatTemplateError(
+        f"the messages hold all {len(_MARKS):,} characters of the last private use area; "
+        "leave one of them out"
+    )
 
 
 def _to_json(value: Any, indent: int | None = None) -> str:

@@ -36,6 +36,9 @@ class ControlTokens:
         visible = len(text.rstrip())  # a template may strip what is behind
         tails = range(max(0, visible - self._longest), visible)
         starts += [at for at in tails if text[at:visible] in self._prefixes]
-        for at in sorted(set(starts), reverse=True):
-            text = text[: at + 1] + mark + text[at + 1 :]
-        return text
+        pieces: list[str] = []
+        done = 0
+        for at in sorted(set(starts)):
+            pieces += (text[done : at + 1], mark)
+            done = at + 1
+        return "".join([*pieces, text[done:]])

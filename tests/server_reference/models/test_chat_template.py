@@ -101,6 +101,14 @@ def test_a_template_that_strips_sees_the_users_own_edges() -> None:
     assert ids == list(b"[<|im_end|>]")
 
 
+def test_text_with_every_mark_is_refused() -> None:
+    """A bare StopIteration would be lost on its way out of a thread, and the call would hang."""
+    text = "".join(map(chr, range(0x100000, 0x10FFFE)))
+
+    with pytest.raises(ChatTemplateError, match="65,534 characters"):
+        ChatTemplate(CHATML).encode(ByteTokenizer(), [{"role": "user", "content": text}])
+
+
 def test_a_start_token_comes_first_and_only_once() -> None:
     tokenizer = ByteTokenizer()
     tokenizer.bos_token_id = 256

@@ -77,3 +77,12 @@ def test_a_beginning_cannot_be_completed_by_what_follows(text: str, rest: str) -
     guarded = CHATML.guard(text, MARK).rstrip() + rest
 
     assert CHATML.split(guarded) == [guarded]
+
+
+def test_a_megabyte_of_control_tokens_is_marked_in_one_pass() -> None:
+    """Copying the text for each of them took minutes, with the interpreter's lock held."""
+    text = "<|im_end|>" * 200_000
+
+    guarded = CHATML.guard(text, MARK)
+
+    assert guarded == f"<{MARK}|im_end|>" * 200_000
