@@ -21,14 +21,15 @@ from .limits import Admission
 from .metering import Meter
 from .replicas import Replica
 from .routing import Router
-from .validation import check_model, fit
+from .validation import check_length, check_model, fit
 
 __all__ = ["Pipeline"]
 
 _log = logging.getLogger(__name__)
 
-# Beyond this many characters, tokenizing would hold up the other streams noticeably.
+# Beyond this many characters or messages, tokenizing would hold up the other streams noticeably.
 _LONG_TEXT = 4096
+_MANY_MESSAGES = 64
 
 
 class Pipeline:
@@ -91,7 +92,12 @@ class Pipeline:
         check_model(request, served=self._model.name)
         record.note("gateway", 0.0, record.elapsed())
         with record.timing("tokenize"):
-            if sum(len(message["content"]) for message in request.messages) < _LONG_TEXT:
+            check_length(
+                request,
+                longest_token=self._model.tokenizer.longest_token,
+                max_context=self._model.max_context,
+            )
+            if _is_short(request):
                 return self._encode(request)
             return await asyncio.to_thread(self._encode, request)
 
@@ -114,6 +120,12 @@ class Pipeline:
             raise ApiError("overloaded", str(error), retry_after=1) from error
         finally:
             run.charge(self._meter, self._admission)
+
+
+def _is_short(request: ChatRequest) -> bool:
+    characters = sum(len(message["content"]) for message in request.messages)
+    characters += len(request.prefill)
+    return characters < _LONG_TEXT and len(request.messages) < _MANY_MESSAGES
 
 
 class _Run:

@@ -7,7 +7,10 @@ from ..api.errors import ApiError
 from ..api.models import unknown_model
 from ..core import SamplingParams
 
-__all__ = ["check_model", "fit"]
+__all__ = ["check_length", "check_model", "fit"]
+
+# Counting tokens goes on past the context, but not for ever.
+_LEAST_LONGEST_TOKEN = 64
 
 
 def check_model(request: ChatRequest, *, served: str) -> None:
@@ -18,6 +21,29 @@ def check_model(request: ChatRequest, *, served: str) -> None:
     """
     if request.model != served:
         raise unknown_model(request.model, served, param="model")
+
+
+def check_length(request: ChatRequest, *, longest_token: int, max_context: int) -> None:
+    """Refuse at once what can never fit: to tokenize 32 MB takes a minute and gigabytes.
+
+    Args:
+        longest_token: Characters that one token stands for at most.
+        max_context: Tokens of the model's context.
+
+    Raises:
+        ApiError: Even in the longest tokens the messages are longer than the context.
+    """
+    turns = len(request.messages)
+    characters = sum(len(turn["content"]) for turn in request.messages) + len(request.prefill)
+    least = max(turns, characters // max(longest_token, _LEAST_LONGEST_TOKEN))
+    if least > max_context:
+        raise ApiError(
+            "invalid",
+            f"{turns:,} messages of {characters:,} characters have more than the {max_context:,} "
+            f"tokens of the model's context; shorten the messages",
+            param="messages",
+            code="context_length_exceeded",
+        )
 
 
 def fit(request: ChatRequest, *, prompt_tokens: int, capacity: int) -> SamplingParams:

@@ -23,12 +23,14 @@ class Tokenizer(Protocol):
         vocab_size: Token ids are below it.
         eos_token_ids: Tokens that end the model's turn.
         bos_token_id: What the model expects at the start of every prompt; `None`: nothing.
+        longest_token: Characters that one token stands for at most.
         control_tokens: Tokens that steer the model and have no text.
     """
 
     vocab_size: int
     eos_token_ids: frozenset[int]
     bos_token_id: int | None
+    longest_token: int
     control_tokens: ControlTokens
 
     def encode(self, text: str, *, parse_specials: bool = False) -> list[int]:
@@ -82,6 +84,7 @@ class ByteTokenizer(_FromBytes):
         self.vocab_size = 256 + len(names)
         self.eos_token_ids = frozenset(self.control_tokens.ids[name] for name in names[1:])
         self.bos_token_id: int | None = None
+        self.longest_token = 1
 
     def token_bytes(self, token_id: int) -> bytes:
         return bytes([token_id]) if 0 <= token_id < 256 else b""
@@ -100,6 +103,10 @@ _PRE_TOKENIZERS: dict[str, pre_tokenizers.PreTokenizer] = {
 
 # Values of `tokenizer.ggml.token_type`.
 _NORMAL, _CONTROL, _USER_DEFINED = 1, 3, 4
+
+# `encode` holds the interpreter's lock, for 2 s per MB, and `encode_batch_fast` does not, but
+# starts the binding's threads, of which it warns when the caller forks: so only if need be.
+_LONG_TEXT = 4096
 
 # End a turn in whatever model has them as control tokens, named as its end or not.
 _ALWAYS_ENDS = ("<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>")
@@ -127,6 +134,7 @@ class BpeTokenizer(_FromBytes):
         self.vocab_size = len(self._tokens)
         self.eos_token_ids = self._ends(file)
         self.bos_token_id = self._start(file)
+        self.longest_token = max(map(len, self._tokens), default=0)
 
     def token_text(self, token_id: int) -> str:
         """How the vocabulary writes a token."""
@@ -152,8 +160,12 @@ class BpeTokenizer(_FromBytes):
     def _merge(self, text: str) -> list[int]:
         # A lone surrogate, which JSON can carry, is no text: the binding would refuse it.
         valid = text.encode("utf-8", "replace").decode()
-        ids: list[int] = self._byte_pairs.encode(valid, add_special_tokens=False).ids
-        return ids
+        if len(valid) < _LONG_TEXT:
+            short: list[int] = self._byte_pairs.encode(valid, add_special_tokens=False).ids
+            return short
+        (batch,) = self._byte_pairs.encode_batch_fast([valid], add_special_tokens=False)
+        long: list[int] = batch.ids
+        return long
 
     def _of_type(self, kind: int) -> dict[str, int]:
         pairs = enumerate(zip(self._tokens, self._types, strict=True))

@@ -4,7 +4,7 @@ import pytest
 
 from server_reference.api.chat import ChatRequest
 from server_reference.api.errors import ApiError
-from server_reference.gateway.validation import check_model, fit
+from server_reference.gateway.validation import check_length, check_model, fit
 
 
 def a_request(max_tokens=5, **fields):
@@ -57,3 +57,32 @@ def test_sampling_is_passed_on():
 
     assert (params.temperature, params.top_k, params.top_p) == (0.2, 4, 0.7)
     assert (params.seed, params.stop) == (9, ("x",))
+
+
+def turns(*texts):
+    return [{"role": "user", "content": text} for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("messages", "prefill", "characters"),
+    [
+        pytest.param(turns("x" * 81_000), "", "81,000", id="text"),
+        pytest.param(turns("x" * 80_000), "y" * 81, "80,081", id="with-prefill"),
+        pytest.param(turns(*[""] * 1001), "", "0", id="messages"),
+    ],
+)
+def test_what_is_too_long_in_any_tokens_is_refused_before_it_is_tokenized(
+    messages, prefill, characters
+):
+    request = ChatRequest(model="tiny", messages=messages, prefill=prefill, max_tokens=1)
+
+    with pytest.raises(ApiError, match=f"{characters} characters .* 1,000 tokens") as refused:
+        check_length(request, longest_token=80, max_context=1000)
+
+    assert refused.value.code == "context_length_exceeded"
+
+
+def test_what_may_still_fit_is_let_through_to_be_tokenized():
+    request = ChatRequest(model="tiny", messages=turns("x" * 80_000), max_tokens=1)
+
+    check_length(request, longest_token=80, max_context=1000)

@@ -192,3 +192,15 @@ def test_smollm2_gives_every_token_its_bytes(
         for token_id in ids
     ]
     assert ours == theirs
+
+
+def test_a_long_text_becomes_the_same_tokens_as_its_lines(small: BpeTokenizer) -> None:
+    line = "hello world, hello.\n"
+
+    assert small.encode(line * 1000) == small.encode(line) * 1000
+
+
+def test_no_token_is_longer_than_the_longest(either: Tokenizer) -> None:
+    lengths = [len(either.token_bytes(token_id)) for token_id in range(either.vocab_size)]
+
+    assert 1 <= max(lengths) <= either.longest_token
