@@ -9,7 +9,7 @@ Source: Anthropic API reference, "Messages", "Streaming messages" and "Errors".
 from __future__ import annotations
 
 from .chat import ChatRequest, Message
-from .errors import ApiError, Shape, error_body
+from .errors import ApiError, Shape, error_body, shortened
 from .events import EndReason, Finished, Started, TextDelta
 from .fields import Fields, Neutral, read_object
 from .wire import Answer, StreamWriter, encode, sse
@@ -87,11 +87,11 @@ def read_request(body: bytes, *, counting: bool = False) -> ChatRequest:
         raise fields.wrong("max_tokens", "must be at least 1 with stream; 0 only fills the cache")
     messages = _messages(fields)
     prefill = messages.pop()["content"] if messages[-1]["role"] == "assistant" else ""
+    if not messages:
+        raise fields.wrong("messages", "must hold a user message, not only the answer's start")
     system = fields.content("system", refused=())
     if system:
         messages.insert(0, {"role": "system", "content": system})
-    if not messages:
-        raise fields.wrong("messages", "must hold a user message, not only the answer's start")
     return ChatRequest(
         model=model,
         messages=messages,
@@ -100,7 +100,7 @@ def read_request(body: bytes, *, counting: bool = False) -> ChatRequest:
         temperature=fields.number("temperature", minimum=0, maximum=1, default=1.0),
         top_k=fields.integer("top_k", minimum=0, maximum=_MOST_TOP_K) or None,
         top_p=fields.number("top_p", minimum=0, maximum=1, default=1.0),
-        stop=fields.texts("stop_sequences"),
+        stop=fields.stops("stop_sequences"),
         stream=stream,
     )
 
@@ -123,7 +123,7 @@ def _message(turn: Fields) -> Message:
     role = turn.required("role", turn.text("role"))
     if role not in ("user", "assistant"):
         hint = "; put it into the field system" if role == "system" else ""
-        raise turn.wrong("role", f"must be 'user' or 'assistant', not {role!r}{hint}")
+        raise turn.wrong("role", f"must be 'user' or 'assistant', not {shortened(role)!r}{hint}")
     content = turn.required("content", turn.content("content", refused=_BLOCKS))
     return {"role": role, "content": content}
 

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from . import anthropic_messages, health, models
 from .anthropic_messages import AnthropicMessages
-from .errors import ApiError, Shape, error_response, shape_of
+from .errors import ApiError, Shape, error_response, shape_of, shortened
 from .openai_chat import OpenAIChat
 from .record import CallRecord
 from .replies import StreamTimes, collect, send_json, send_stream, unless_disconnected
@@ -138,7 +138,7 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
         allow = (error.headers or {}).get("Allow", "")
         refusal = ApiError("method_not_allowed", f"{path} takes {allow}, not {method}", allow=allow)
     else:
-        refusal = ApiError("not_found", f"there is no {path} here", code="unknown_url")
+        refusal = ApiError("not_found", f"there is no {shortened(path)} here", code="unknown_url")
     return await _on_api_error(request, refusal)
 
 

@@ -12,7 +12,17 @@ from typing import Literal
 import msgspec
 from starlette.responses import Response
 
-__all__ = ["ApiError", "ErrorKind", "Shape", "error_body", "error_response", "shape_of"]
+__all__ = [
+    "ApiError",
+    "ErrorKind",
+    "Shape",
+    "error_body",
+    "error_response",
+    "shape_of",
+    "shortened",
+]
+
+_SHOWN = 80
 
 ErrorKind = Literal[
     "invalid",
@@ -93,6 +103,11 @@ def shape_of(path: str, headers: Mapping[str, str]) -> Shape:
     if path.startswith(("/v1/chat/", "/v1/completions", "/v1/responses", "/v1/embeddings")):
         return "openai"
     return "anthropic" if "anthropic-version" in headers or "x-api-key" in headers else "openai"
+
+
+def shortened(text: str) -> str:
+    """What a caller sent, as a complaint or the log shows it: never megabytes of it."""
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 def error_body(error: ApiError, shape: Shape, request_id: str) -> bytes:

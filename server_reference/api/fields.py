@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from .errors import ApiError
+from .errors import ApiError, shortened
 
 __all__ = ["Fields", "Neutral", "read_object"]
 
@@ -16,6 +16,10 @@ Neutral = Mapping[str, tuple[object, ...]]
 """Fields that are not implemented, each with the values that change nothing."""
 
 T = TypeVar("T")
+
+_MOST_STOPS = 256
+_LONGEST_STOP = 1024  # characters: every new token is compared with all of them
+_LONGEST_NAME = 64  # characters: looking for the nearest name takes time with each
 
 _NAMES = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
 
@@ -72,9 +76,9 @@ class Fields:
                 if value is not None and not _is_one_of(value, neutral[name]):
                     raise self.wrong(name, "is not implemented by this server; leave it out")
             elif name not in known:
-                near = get_close_matches(name, known, n=1)
+                near = get_close_matches(name[:_LONGEST_NAME], known, n=1)
                 hint = f"; did you mean {near[0]}?" if near else "; leave it out"
-                raise self.wrong(name, f"is no known field{hint}")
+                raise self.wrong(shortened(name), f"is no known field{hint}")
 
     def value(self, name: str) -> object:
         """The field as it is; `None` when it is absent."""
@@ -121,15 +125,25 @@ class Fields:
         value = self._fields.get(name)
         return None if value is None else Fields(value, self.path(name))
 
-    def texts(self, name: str) -> tuple[str, ...]:
-        """The field as a list of strings, none of them empty."""
-        items = self.items(name) or []
-        texts = tuple(item for item in items if isinstance(item, str))
-        if len(texts) != len(items):
+    def stops(self, name: str, *, or_one: bool = False) -> tuple[str, ...]:
+        """The field as stop strings, neither too many nor too long.
+
+        Args:
+            or_one: Whether it may be a single string instead of an array.
+        """
+        value = self._fields.get(name)
+        items = [value] if or_one and isinstance(value, str) else self.items(name) or []
+        stops = tuple(item for item in items if isinstance(item, str))
+        if len(stops) != len(items):
             raise self.wrong(name, "must be an array of strings")
-        if "" in texts:
+        if "" in stops:
             raise self.wrong(name, "may not hold an empty string: it would stop at once")
-        return texts
+        longest = max(map(len, stops), default=0)
+        if len(stops) > _MOST_STOPS:
+            raise self.wrong(name, f"may hold {_MOST_STOPS} strings, not {len(stops):,}")
+        if longest > _LONGEST_STOP:
+            raise self.wrong(name, f"may be {_LONGEST_STOP:,} characters long, not {longest:,}")
+        return stops
 
     def content(self, name: str, *, refused: Iterable[str]) -> str | None:
         """The field as text: a string, or an array of text blocks, joined by newlines.
@@ -156,7 +170,7 @@ class Fields:
         if kind in refused:
             raise self.wrong("type", f"{kind!r} is not implemented by this server; send text")
         if kind != "text":
-            raise self.wrong("type", f"must be 'text', not {kind!r}")
+            raise self.wrong("type", f"must be 'text', not {shortened(kind)!r}")
         self.check(("type", "text", "cache_control"), neutral={"citations": ([],)})
         return self.required("text", self.text("text"))
 

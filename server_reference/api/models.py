@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from .errors import ApiError, Shape
+from .errors import ApiError, Shape, shortened
 from .service import ModelCard
 
 __all__ = ["list_models", "one_model", "unknown_model"]
@@ -31,7 +31,7 @@ def one_model(card: ModelCard, name: str, shape: Shape) -> dict[str, object]:
 
 def unknown_model(name: str, served: str, *, param: str | None) -> ApiError:
     """The refusal of a model that is not served."""
-    message = f"there is no model {name!r} here; this server serves {served!r}"
+    message = f"there is no model {shortened(name)!r} here; this server serves {served!r}"
     return ApiError("not_found", message, param=param, code="model_not_found")
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from .chat import ChatRequest, Message
-from .errors import ApiError, Shape, error_body
+from .errors import ApiError, Shape, error_body, shortened
 from .events import EndReason, Finished, Started, TextDelta
 from .fields import Fields, Neutral, read_object
 from .wire import Answer, StreamWriter, encode, sse
@@ -100,7 +100,7 @@ def read_request(body: bytes) -> ChatRequest:
         temperature=fields.number("temperature", minimum=0, maximum=2, default=1.0),
         top_p=fields.number("top_p", minimum=0, maximum=1, default=1.0),
         seed=fields.integer("seed", minimum=-(2**63), maximum=2**63 - 1),
-        stop=_stop(fields),
+        stop=fields.stops("stop", or_one=True),
         stream=stream,
         include_usage=_include_usage(fields, stream=stream),
     )
@@ -112,15 +112,6 @@ def _max_tokens(fields: Fields) -> int | None:
     if newer is not None and older is not None:
         raise fields.wrong("max_tokens", "may not stand beside max_completion_tokens; give one")
     return older if newer is None else newer
-
-
-def _stop(fields: Fields) -> tuple[str, ...]:
-    value = fields.value("stop")
-    if isinstance(value, str):
-        if not value:
-            raise fields.wrong("stop", "may not be an empty string: it would stop at once")
-        return (value,)
-    return fields.texts("stop")
 
 
 def _include_usage(fields: Fields, *, stream: bool) -> bool:
@@ -145,7 +136,7 @@ def _message(turn: Fields) -> Message:
     if role in ("tool", "function"):
         raise turn.wrong("role", f"{role!r} is not implemented by this server: it has no tools")
     if role not in _ROLES:
-        raise turn.wrong("role", f"must be one of {', '.join(_ROLES)}, not {role!r}")
+        raise turn.wrong("role", f"must be one of {', '.join(_ROLES)}, not {shortened(role)!r}")
     turn.check(("role", "content"), neutral=_MESSAGE_FIELDS)
     content = turn.required("content", turn.content("content", refused=_PARTS))
     return {"role": _ROLES[role], "content": content}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..api.errors import shortened
 from ..api.record import CallRecord
 
 __all__ = ["LogTarget", "RequestLog", "line_of"]
@@ -30,8 +31,8 @@ def line_of(record: CallRecord, *, now: datetime) -> dict[str, object]:
         "at": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "request_id": record.id,
         "tenant": record.tenant,
-        "endpoint": record.endpoint,
-        "model": record.model,
+        "endpoint": shortened(record.endpoint),
+        "model": None if record.model is None else shortened(record.model),
         "stream": record.stream,
         "status": record.status,
         "outcome": record.outcome,

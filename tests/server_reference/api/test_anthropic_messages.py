@@ -134,6 +134,11 @@ def user(content):
             {"messages": [{"role": "assistant", "content": "x"}]}, "messages", id="prefill-alone"
         ),
         pytest.param(
+            {"system": "s", "messages": [{"role": "assistant", "content": "x"}]},
+            "messages",
+            id="prefill-and-system-alone",
+        ),
+        pytest.param(
             {"messages": [{**user("a"), "nmae": 1}]}, "messages[0].nmae", id="unknown-in-message"
         ),
         pytest.param({"model": None}, "model", id="no-model"),

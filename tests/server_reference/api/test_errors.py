@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from server_reference.api.errors import ApiError, error_response, shape_of
+from server_reference.api.errors import ApiError, error_response, shape_of, shortened
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,11 @@ def test_a_reply_says_when_to_try_again():
     response = error_response(ApiError("rate_limited", "busy", retry_after=7), "openai", "req_1")
 
     assert response.headers["retry-after"] == "7"
+
+
+def test_what_a_caller_sent_is_shown_in_part():
+    assert shortened("x" * 80) == "x" * 80
+    assert shortened("x" * 81) == "x" * 79 + "…"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from server_reference.api.errors import ApiError
@@ -44,7 +46,7 @@ def test_null_counts_as_absent():
     assert fields.integer("a", minimum=1) is None
     assert fields.number("a", minimum=0, maximum=1, default=0.5) == 0.5
     assert fields.flag("a") is False
-    assert fields.texts("a") == ()
+    assert fields.stops("a") == ()
 
 
 def test_an_integer_is_a_number():
@@ -61,3 +63,42 @@ def test_what_is_missing_is_named_by_its_path():
 def test_an_unknown_field_without_a_near_one_is_to_be_left_out():
     with pytest.raises(ApiError, match="zzz is no known field; leave it out"):
         read_object(b'{"zzz": 1}').check(["model"], neutral={})
+
+
+@pytest.mark.parametrize(
+    ("stops", "why"),
+    [
+        pytest.param([f"{at}" for at in range(257)], "may hold 256 strings, not 257", id="many"),
+        pytest.param(["x" * 1025], "may be 1,024 characters long, not 1,025", id="long"),
+        pytest.param(["x", ""], "may not hold an empty string", id="empty"),
+        pytest.param(["x", 1], "must be an array of strings", id="number"),
+        pytest.param("x", "must be an array, not a string", id="bare"),
+    ],
+)
+def test_stop_strings_that_would_hold_up_every_token_are_refused(stops, why):
+    fields = read_object(json.dumps({"stop": stops}).encode())
+
+    with pytest.raises(ApiError, match=f"^stop {why}"):
+        fields.stops("stop")
+
+
+def test_a_single_stop_string_may_stand_alone_where_an_api_allows_it():
+    assert read_object(b'{"stop": "x"}').stops("stop", or_one=True) == ("x",)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param({"x" * 10_000_000: 1}, id="field"),
+        pytest.param({"model": [{"type": "x" * 10_000_000}]}, id="block-type"),
+    ],
+)
+def test_a_refusal_is_short_however_long_its_cause(body):
+    fields = read_object(json.dumps(body).encode())
+
+    with pytest.raises(ApiError) as refused:
+        fields.content("model", refused=())
+        fields.check(["model"], neutral={})
+
+    assert len(refused.value.message) < 200
+    assert len(refused.value.param) < 200

@@ -92,3 +92,11 @@ def test_without_a_target_nothing_is_written():
     log.put(a_record())
     log.close()
     log.close()
+
+
+def test_a_line_is_short_whatever_the_caller_called_the_model():
+    """Otherwise a prompt, or megabytes of one, could get into the log."""
+    record = CallRecord("/" + "p" * 10_000)
+    record.model = "m" * 10_000
+
+    assert len(json.dumps(line_of(record, now=datetime.now(UTC)))) < 1000
