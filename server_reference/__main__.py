@@ -52,8 +52,10 @@ def _keys(given: list[str]) -> dict[str, str]:
     """Keys with their tenants: `KEY` or `KEY=TENANT`."""
     keys: dict[str, str] = {}
     for at, text in enumerate(given, 1):
-        key, _, tenant = text.partition("=")
-        keys[key] = tenant or f"tenant-{at}"
+        key, _, tenant = text.rpartition("=")
+        if not tenant or "=" not in text:  # a key may end with = itself, as base64 does
+            key, tenant = text, f"tenant-{at}"
+        keys[key] = tenant
     return keys
 
 

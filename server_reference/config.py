@@ -9,6 +9,18 @@ __all__ = ["EngineConfig", "Numerics"]
 
 Numerics = Literal["bf16", "fp32"]
 
+_MOST = {
+    "block_size": 2**20,
+    "num_blocks": 2**31 - 1,
+    "kv_memory_bytes": 2**50,
+    "max_num_seqs": 2**20,
+    "max_step_tokens": 2**20,
+    "max_prefill_share": 2**20,
+    "max_queued": 2**20,
+    "threads": 1024,
+    "seed": 2**63 - 1,
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
@@ -45,19 +57,16 @@ class EngineConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in (
-            "block_size",
-            "kv_memory_bytes",
-            "max_num_seqs",
-            "max_step_tokens",
-            "max_prefill_share",
-            "max_queued",
-            "threads",
-        ):
+        if not isinstance(self.model, str):
+            raise ValueError(f"model must be a name or a path, not {self.model!r}")
+        for name, most in _MOST.items():
             value = getattr(self, name)
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
-        if self.num_blocks is not None and self.num_blocks < 1:
-            raise ValueError(f"num_blocks must be at least 1, not {self.num_blocks}; use None")
+            if name == "num_blocks" and value is None:
+                continue
+            least = 0 if name == "seed" else 1
+            if type(value) is not int or not least <= value <= most:
+                raise ValueError(f"{name} must be an integer from {least} to {most}, not {value!r}")
+        if not isinstance(self.deterministic, bool):
+            raise ValueError(f"deterministic must be True or False, not {self.deterministic!r}")
         if self.dtype not in ("bf16", "fp32"):
             raise ValueError(f"dtype must be 'bf16' or 'fp32', not {self.dtype!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Set
 from dataclasses import dataclass
@@ -233,9 +234,9 @@ def _between(start: float | None, end: float | None) -> float | None:
 
 def _num_blocks(model: ModelConfig, config: EngineConfig, dtype: torch.dtype) -> int:
     """Blocks that the configuration asks for, or that its memory holds and can be used."""
-    if config.num_blocks is not None:
-        return config.num_blocks
     size = block_bytes(model, block_size=config.block_size, dtype=dtype)
+    if config.num_blocks is not None:
+        return _checked(config.num_blocks, size)
     if config.kv_memory_bytes < size:
         raise ValueError(
             f"kv_memory_bytes={config.kv_memory_bytes:,} holds no KV block: one of "
@@ -244,4 +245,15 @@ def _num_blocks(model: ModelConfig, config: EngineConfig, dtype: torch.dtype) ->
             f"raise kv_memory_bytes or lower block_size"
         )
     usable = config.max_num_seqs * -(-model.max_context // config.block_size)
-    return min(config.kv_memory_bytes // size, usable)
+    return _checked(min(config.kv_memory_bytes // size, usable), size)
+
+
+def _checked(num_blocks: int, size: int) -> int:
+    """`num_blocks` of `size` bytes, if this machine can hold them."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if num_blocks * size > memory:
+        raise ValueError(
+            f"{num_blocks:,} KV blocks of {size:,} bytes are more than the {memory:,} bytes of "
+            f"memory here; lower num_blocks, kv_memory_bytes or max_num_seqs"
+        )
+    return num_blocks

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Mapping, Sequence
 
 from ..api.errors import ApiError
 
 __all__ = ["NOBODY", "ApiKeys"]
+
+_PRINTABLE = re.compile(r"[!-~]+")
 
 NOBODY = "default"
 """The tenant of all calls while no key is configured."""
@@ -21,12 +24,14 @@ class ApiKeys:
             on. Without any, every call is let in.
 
     Raises:
-        ValueError: A key is empty, or stands there twice.
+        ValueError: A key is empty, stands there twice, or can be sent in no header.
     """
 
     def __init__(self, keys: Mapping[str, str] | Sequence[str] | None) -> None:
         if isinstance(keys, str):
             raise ValueError("api_keys must be a list of keys or a mapping, not one string")
+        if not isinstance(keys, Mapping | Sequence | None):
+            raise ValueError(f"api_keys must be a list or a mapping, not {type(keys).__name__}")
         if not isinstance(keys, Mapping):
             named = list(keys or ())
             if len(set(named)) < len(named):
@@ -34,6 +39,13 @@ class ApiKeys:
             keys = {key: f"tenant-{at}" for at, key in enumerate(named, 1)}
         if not all(keys):
             raise ValueError("a key in api_keys is empty; leave it out to let everyone in")
+        if not all(isinstance(text, str) for pair in keys.items() for text in pair):
+            raise ValueError("a key or a tenant in api_keys is no string; give both as text")
+        if not all(_PRINTABLE.fullmatch(key) for key in keys):
+            raise ValueError(
+                "a key in api_keys has a space or a character that no header carries for sure; "
+                "use ASCII letters, digits and punctuation"
+            )
         self._tenants = [(key.encode(), tenant) for key, tenant in keys.items()]
 
     def tenant(self, headers: Mapping[str, str]) -> str:

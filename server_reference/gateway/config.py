@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from ..config import EngineConfig
@@ -37,10 +38,16 @@ class ServerConfig:
     request_log: LogTarget | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.port <= 65535:
-            raise ValueError(f"port must be from 0 to 65535, not {self.port}; 0 takes a free one")
-        if self.max_body_bytes < 1:
-            raise ValueError(f"max_body_bytes must be at least 1, not {self.max_body_bytes}")
+        port, most = self.port, self.max_body_bytes
+        if not isinstance(self.host, str) or not self.host:
+            raise ValueError(f"host must be a name or an address, not {self.host!r}")
+        if type(port) is not int or not 0 <= port <= 65535:
+            raise ValueError(f"port must be from 0 to 65535, not {port!r}; 0 takes a free one")
+        if type(most) is not int or most < 1:
+            raise ValueError(f"max_body_bytes must be an integer of at least 1, not {most!r}")
+        log = self.request_log
+        if not (log is None or isinstance(log, str | Path) or callable(log)):
+            raise ValueError(f"request_log must be a file, '-' or a callable, not {log!r}")
 
     @classmethod
     def of(cls, model: str, options: Mapping[str, Any]) -> ServerConfig:

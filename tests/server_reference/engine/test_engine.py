@@ -322,3 +322,9 @@ def poisoned(tiny, words):
 @pytest.fixture
 def tiny_bf16():
     return load(EngineConfig(model="tiny", dtype="bf16"))
+
+
+def test_a_pool_that_this_machine_cannot_hold_is_refused(an_engine):
+    """Before its blocks are made, which would take the memory that there is."""
+    with pytest.raises(ValueError, match=r"more than the .* bytes of memory here; lower"):
+        an_engine(num_blocks=2**31 - 1)

@@ -58,6 +58,12 @@ def test_without_keys_everyone_is_let_in(none):
         pytest.param([""], "empty", id="empty"),
         pytest.param(["a", "a"], "twice", id="twice"),
         pytest.param("abc", "not one string", id="a-string"),
+        pytest.param(5, "must be a list or a mapping, not int", id="a-number"),
+        pytest.param([5], "no string", id="key-no-string"),
+        pytest.param({"a": 5}, "no string", id="tenant-no-string"),
+        pytest.param(["k\xe9"], "ASCII", id="not-ascii"),
+        pytest.param(["a b"], "ASCII", id="space"),
+        pytest.param(["a\n"], "ASCII", id="line-break"),
     ],
 )
 def test_keys_that_cannot_be_meant_are_refused(keys, why):

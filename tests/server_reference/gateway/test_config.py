@@ -31,9 +31,26 @@ def test_an_unknown_option_is_answered_with_the_nearest(name, near):
     [
         pytest.param({"port": 70_000}, id="port"),
         pytest.param({"max_body_bytes": 0}, id="body"),
+        pytest.param({"max_body_bytes": "1"}, id="body-text"),
+        pytest.param({"port": "http"}, id="port-text"),
+        pytest.param({"host": 5}, id="host-number"),
+        pytest.param({"request_log": 5}, id="log-number"),
         pytest.param({"block_size": 0}, id="engine"),
+        pytest.param({"block_size": 1.5}, id="engine-fraction"),
+        pytest.param({"num_blocks": "5"}, id="engine-text"),
+        pytest.param({"num_blocks": 0}, id="engine-no-blocks"),
+        pytest.param({"threads": True}, id="engine-boolean"),
+        pytest.param({"threads": 99_999_999}, id="engine-too-many"),
+        pytest.param({"seed": 2**80}, id="engine-seed-too-long"),
+        pytest.param({"deterministic": "yes"}, id="engine-no-boolean"),
+        pytest.param({"dtype": None}, id="engine-no-dtype"),
     ],
 )
 def test_a_wrong_value_is_named(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         ServerConfig.of("tiny", options)
+
+
+def test_a_model_that_is_no_text_is_refused():
+    with pytest.raises(ValueError, match="model must be a name or a path, not 5"):
+        ServerConfig.of(5, {})

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import pytest
+
+from server_reference.__main__ import _keys
+
+
+@pytest.mark.parametrize(
+    ("given", "keys"),
+    [
+        pytest.param(["k"], {"k": "tenant-1"}, id="key"),
+        pytest.param(["k=ann", "l"], {"k": "ann", "l": "tenant-2"}, id="key-and-tenant"),
+        pytest.param(["bm8=="], {"bm8==": "tenant-1"}, id="base64"),
+        pytest.param(["bm8===ann"], {"bm8==": "ann"}, id="base64-and-tenant"),
+    ],
+)
+def test_a_key_names_a_tenant_or_is_numbered(given, keys):
+    assert _keys(given) == keys
