@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -165,6 +165,10 @@ class _AsyncInnerResponse(_InnerResponse):
 
     async def close(self, *, finished: bool = False) -> None:
         response, self._response = self._response, None
+        chunks, self._chunks = self._chunks, None
+        if isinstance(chunks, AsyncGenerator):
+            # Closing the stream does not end it, and trio complains of one left half-read.
+            await chunks.aclose()
         if response is not None:
             await response.stream.aclose()
 

@@ -18,7 +18,7 @@ from smartclient._call import Origin, Timeline
 from smartclient._errors import ExchangeError
 from smartclient.testing import a_call
 from smartclient.transports.inner import AsyncInner, Inner, address_of, as_family, body_of
-from tests.smartclient.fakes import World
+from tests.smartclient.fakes import ASYNCIO, TRIO, World
 
 URL = "https://a.example/v1/messages?beta=true"
 
@@ -165,6 +165,32 @@ def test_a_reply_is_closed_once(world, family, finished):
 
     assert transport.stream.num_closed == 1
     assert world.do(response.read()) == b""
+
+
+@pytest.mark.parametrize("async_world", [ASYNCIO, TRIO], ids=["asyncio", "trio"])
+def test_closing_ends_the_streams_generator(family, async_world):
+    """Trio warns of one that is left half-read to the collector."""
+    ended = []
+
+    class Stream(family.AsyncByteStream):
+        async def __aiter__(self):
+            try:
+                yield b"ab"
+                yield b"cd"
+            finally:
+                ended.append(True)
+
+    async def read_and_close():
+        transport = Foreign(family)
+        transport.stream = Stream()
+        request = a_request(family)
+        connector = AsyncInner(family, transport, request)
+        response = await connector.exchange(a_call(body=body_of(request)), Timeline())
+        assert await response.read() == b"ab"
+        await response.close()
+        return ended[:]
+
+    assert async_world.do(read_and_close()) == [True]
 
 
 def test_a_reply_that_is_cut_is_dropped(world, family):
