@@ -1,0 +1,490 @@
+"""SDK clients, upgraded in place and given back."""
+
+from __future__ import annotations
+
+import json
+import ssl
+
+import anthropic
+import httpx
+import httpx2
+import openai
+import pytest
+
+import smartclient
+from smartclient import last_report, unwrap, wrap
+from smartclient._settings import Settings
+from smartclient.net.aio import AsyncConnections
+from smartclient.net.blocking import Connections
+from smartclient.testing import ManualClock
+from smartclient.transports.httpx import AsyncTransport, Transport, call_context
+from tests.smartclient.fakes import (
+    ASYNCIO,
+    BLOCKING,
+    CHAT,
+    DONE,
+    MESSAGE,
+    OVERLOAD,
+    START,
+    STOP,
+    TRIO,
+    a_chunk,
+    text,
+)
+
+pytestmark = pytest.mark.sdk
+
+ASKED = [{"role": "user", "content": "What is the capital of France?"}]
+BUSY = 529, b'{"error": {"type": "overloaded_error", "message": "busy"}}', {}
+
+
+class Scripted:
+    """A transport of the user's own: answers in order, with (status, body, headers)."""
+
+    def __init__(self, family, answers) -> None:
+        self._family, self._answers = family, list(answers)
+        self.requests = []
+
+    def _answer(self, request):
+        self.requests.append(request)
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        status, content, headers = answer
+        headers = {"content-type": "application/json"} | headers
+        return self._family.Response(status, content=content, headers=headers)
+
+    def handle_request(self, request):
+        return self._answer(request)
+
+    async def handle_async_request(self, request):
+        return self._answer(request)
+
+
+class Sdk:
+    """One SDK in one world: how its client is made and asked."""
+
+    def __init__(self, kind, family, world) -> None:
+        self.kind, self.family, self.world = kind, family, world
+        self.is_anthropic = kind in (anthropic.Anthropic, anthropic.AsyncAnthropic)
+        self.answer = (200, MESSAGE if self.is_anthropic else CHAT, {})
+
+    def client(self, *answers, **options):
+        """A client over a transport of the user's own, and that transport."""
+        transport_class = (
+            self.family.AsyncBaseTransport if self.world.is_async else (self.family.BaseTransport)
+        )
+        transport = type("Mine", (Scripted, transport_class), {})(self.family, answers)
+        http = self.family.AsyncClient if self.world.is_async else self.family.Client
+        client = self.kind(
+            api_key="sk-test",
+            base_url="http://provider.test/v1",
+            http_client=http(transport=transport),
+            **options,
+        )
+        return client, transport
+
+    def resource(self, client):
+        return client.messages if self.is_anthropic else client.chat.completions
+
+    def asked(self, client, **more):
+        given = {"model": "tiny", "messages": ASKED} | more
+        if self.is_anthropic:
+            given["max_tokens"] = 8
+        return self.resource(client).create(**given)
+
+    def ask(self, client):
+        """Ask for a whole answer."""
+        return self.world.do(self.asked(client))
+
+    def stream(self, client):
+        """Ask for a stream, and read it to its end in the same event loop."""
+        if not self.world.is_async:
+            return list(self.asked(client, stream=True))
+
+        async def read():
+            return [event async for event in await self.asked(client, stream=True)]
+
+        return self.world.do(read())
+
+    def text(self, answer):
+        return answer.content[0].text if self.is_anthropic else answer.choices[0].message.content
+
+
+SDKS = [
+    pytest.param(Sdk(openai.OpenAI, httpx2, BLOCKING), id="openai"),
+    pytest.param(Sdk(openai.OpenAI, httpx, BLOCKING), id="openai-on-httpx"),
+    pytest.param(Sdk(anthropic.Anthropic, httpx2, BLOCKING), id="anthropic"),
+    pytest.param(Sdk(openai.AsyncOpenAI, httpx2, ASYNCIO), id="async-openai"),
+    pytest.param(Sdk(openai.AsyncOpenAI, httpx, ASYNCIO), id="async-openai-on-httpx"),
+    pytest.param(Sdk(anthropic.AsyncAnthropic, httpx2, ASYNCIO), id="async-anthropic"),
+    pytest.param(Sdk(openai.AsyncOpenAI, httpx2, TRIO), id="trio-openai"),
+    pytest.param(Sdk(anthropic.AsyncAnthropic, httpx2, TRIO), id="trio-anthropic"),
+]
+
+
+# Under trio, openai leaves a generator of its own half-read, wrapped or not; trio warns of it.
+STREAMING = [one for one in SDKS if one.id != "trio-openai"]
+
+
+@pytest.fixture(params=SDKS)
+def sdk(request):
+    return request.param
+
+
+def quiet(**options):
+    """Settings under which no test waits."""
+    return Settings(clock=ManualClock(0.0), wait=lambda state: 0.0, **options)
+
+
+# Upgraded.
+
+
+def test_a_client_is_upgraded_in_place(sdk):
+    client, _ = sdk.client(sdk.answer)
+
+    assert wrap(client) is client
+    assert isinstance(client, sdk.kind)
+    assert type(client).__name__ == sdk.kind.__name__
+    assert type(client).__module__ == sdk.kind.__module__
+    assert type(client).__doc__ == sdk.kind.__doc__
+
+
+def test_a_transport_of_the_users_own_stays_and_is_called(sdk):
+    client, transport = sdk.client(sdk.answer)
+
+    answer = sdk.ask(wrap(client))
+
+    assert sdk.text(answer) == "Paris"
+    assert json.loads(transport.requests[0].content)["messages"] == ASKED
+    assert isinstance(client._client._transport, (Transport, AsyncTransport))
+
+
+def test_each_call_is_reported(sdk):
+    client, _ = sdk.client(sdk.answer)
+    wrap(client)
+
+    assert last_report(client) is None
+    sdk.ask(client)
+
+    report = last_report(client)
+    assert (report.status, report.usage.output, len(report.attempts)) == (200, 2, 1)
+
+
+def test_a_busy_provider_is_asked_again_by_us_alone(sdk):
+    client, transport = sdk.client(BUSY, BUSY, sdk.answer)
+
+    answer = sdk.ask(wrap(client, quiet()))
+
+    assert sdk.text(answer) == "Paris"
+    assert len(transport.requests) == 3
+    assert [one.status for one in last_report(client).attempts] == [529, 529, 200]
+
+
+def test_the_sdks_own_limit_is_kept(sdk):
+    client, transport = sdk.client(BUSY, BUSY, max_retries=1)
+
+    with pytest.raises((openai.APIStatusError, anthropic.APIStatusError)) as caught:
+        sdk.ask(wrap(client, quiet()))
+
+    assert caught.value.status_code == 529
+    assert len(transport.requests) == 2
+
+
+def test_a_calls_own_limit_comes_first(sdk):
+    client, transport = sdk.client(BUSY)
+    wrap(client, quiet())
+
+    with pytest.raises((openai.APIStatusError, anthropic.APIStatusError)):
+        sdk.ask(client.with_options(max_retries=0))
+
+    assert len(transport.requests) == 1
+
+
+def test_a_limit_given_to_wrap_is_the_clients(sdk):
+    client, transport = sdk.client(BUSY, max_retries=5)
+    wrap(client, quiet(), max_retries=0)
+
+    with pytest.raises((openai.APIStatusError, anthropic.APIStatusError)):
+        sdk.ask(client)
+
+    assert len(transport.requests) == 1
+    assert unwrap(client).max_retries == 5
+
+
+def test_a_failure_below_is_tried_again_and_leaves_as_it_came(sdk):
+    errors = [sdk.family.ConnectError("refused") for _ in range(2)]
+    client, transport = sdk.client(*errors, max_retries=1)
+
+    with pytest.raises((openai.APIConnectionError, anthropic.APIConnectionError)) as caught:
+        sdk.ask(wrap(client, quiet()))
+
+    assert len(transport.requests) == 2
+    assert caught.value.__cause__ is errors[1]
+    assert last_report(client).error == "connect"
+
+
+@pytest.mark.parametrize("sdk", STREAMING)
+def test_a_stream_passes_through(sdk):
+    headers = {"content-type": "text/event-stream"}
+    body = START + text("Paris") + STOP if sdk.is_anthropic else a_chunk("Paris") + DONE
+    client, _ = sdk.client((200, body, headers))
+
+    events = sdk.stream(wrap(client))
+
+    assert "Paris" in str(events)
+    assert last_report(client).error is None
+
+
+@pytest.mark.parametrize("sdk", STREAMING)
+def test_an_error_in_a_stream_before_its_content_is_never_seen(sdk):
+    headers = {"content-type": "text/event-stream"}
+    bad = START + OVERLOAD if sdk.is_anthropic else b'data: {"error": {"code": 503}}\n\n'
+    good = START + text("Paris") + STOP if sdk.is_anthropic else a_chunk("Paris") + DONE
+    client, transport = sdk.client((200, bad, headers), (200, good, headers))
+
+    events = sdk.stream(wrap(client, quiet()))
+
+    assert "Paris" in str(events)
+    assert len(transport.requests) == 2
+
+
+def test_the_context_of_a_call_ends_with_it(sdk):
+    client, _ = sdk.client(sdk.answer)
+
+    sdk.ask(wrap(client))
+
+    assert call_context.get() is None
+
+
+def test_a_copy_made_by_the_sdk_is_upgraded_too(sdk):
+    client, transport = sdk.client(BUSY, sdk.answer)
+    copy = wrap(client, quiet()).with_options(timeout=5.0)
+
+    sdk.ask(copy)
+
+    assert len(last_report(copy).attempts) == 2
+    assert last_report(copy) is last_report(client)
+    assert transport.requests[0].extensions["timeout"]["read"] == 5.0
+
+
+# Given back.
+
+
+def test_unwrap_restores_everything(sdk):
+    client, transport = sdk.client(sdk.answer)
+
+    assert unwrap(wrap(client)) is client
+    sdk.ask(client)
+
+    assert type(client) is sdk.kind
+    assert client._client._transport is transport
+    with pytest.raises(TypeError, match=r"call smartclient.wrap\(client\) first"):
+        last_report(client)
+
+
+def test_unwrap_of_a_plain_client_changes_nothing(sdk):
+    client, transport = sdk.client()
+
+    assert unwrap(client) is client
+    assert client._client._transport is transport
+
+
+def test_what_is_wrapped_already_stays_as_it_is(sdk):
+    client, _ = sdk.client(sdk.answer)
+    wrap(client)
+    transport = client._client._transport
+
+    assert wrap(client) is client
+    assert client._client._transport is transport
+
+
+def test_new_settings_replace_the_old_ones(sdk):
+    seen = []
+    client, transport = sdk.client(sdk.answer)
+
+    wrap(client, on_report=lambda report: seen.append("old"))
+    wrap(client, on_report=lambda report: seen.append("new"))
+    sdk.ask(client)
+
+    assert seen == ["new"]
+    assert client._client._transport.inner is transport
+
+
+def test_two_clients_may_share_one_http_client(sdk):
+    first, transport = sdk.client(sdk.answer)
+    second = sdk.kind(
+        api_key="sk-test", base_url="http://provider.test/v1", http_client=first._client
+    )
+
+    wrap(first)
+    wrap(second)
+    unwrap(first)
+    assert isinstance(second._client._transport, (Transport, AsyncTransport))
+    sdk.ask(second)
+    unwrap(second)
+
+    assert second._client._transport is transport
+
+
+@pytest.mark.parametrize(
+    "what", [None, object(), "client", httpx2.Client()], ids=["none", "object", "text", "http"]
+)
+def test_what_is_no_sdk_client_is_refused(what):
+    with pytest.raises(TypeError, match="a client of the openai or anthropic SDK, not"):
+        wrap(what)
+
+
+def test_a_client_of_ours_needs_no_wrapping():
+    with pytest.raises(TypeError, match="not Client"):
+        wrap(smartclient.Client(base_url="http://127.0.0.1:1"))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        pytest.param({"max_retrys": 1}, TypeError, "did you mean 'max_retries'", id="unknown"),
+        pytest.param({"max_retries": -1}, ValueError, "at least 0", id="range"),
+    ],
+)
+def test_a_setting_that_cannot_be_changes_nothing(sdk, options, error, message):
+    client, transport = sdk.client()
+
+    with pytest.raises(error, match=message):
+        wrap(client, **options)
+
+    assert type(client) is sdk.kind
+    assert client._client._transport is transport
+
+
+# Over connections of ours.
+
+
+NATIVE = [
+    pytest.param(openai.OpenAI, httpx2.Client, Connections, id="openai"),
+    pytest.param(openai.OpenAI, httpx.Client, Connections, id="openai-on-httpx"),
+    pytest.param(anthropic.Anthropic, httpx2.Client, Connections, id="anthropic"),
+    pytest.param(openai.AsyncOpenAI, httpx2.AsyncClient, AsyncConnections, id="async-openai"),
+    pytest.param(
+        anthropic.AsyncAnthropic, httpx2.AsyncClient, AsyncConnections, id="async-anthropic"
+    ),
+]
+
+
+def over(kind, http_client):
+    return kind(api_key="sk-test", base_url="http://provider.test/v1", http_client=http_client)
+
+
+def options_of(client):
+    return client._client._transport._connections._options
+
+
+@pytest.mark.parametrize(("kind", "http", "connections"), NATIVE)
+def test_the_familys_own_transport_gives_way_to_our_connections(kind, http, connections):
+    http_client = http()
+    before = http_client._transport
+
+    client = wrap(over(kind, http_client))
+
+    assert type(http_client._transport._connections) is connections
+    unwrap(client)
+    assert http_client._transport is before
+
+
+@pytest.mark.parametrize(
+    "special",
+    [
+        pytest.param({"http2": True}, id="http2"),
+        pytest.param({"proxy": "http://proxy.test:1"}, id="proxy"),
+        pytest.param({"uds": "/tmp/socket"}, id="unix-socket"),
+        pytest.param({"local_address": "127.0.0.1"}, id="local-address"),
+        pytest.param({"retries": 1}, id="retries"),
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
+@pytest.mark.parametrize("family", [httpx, httpx2], ids=["httpx", "httpx2"])
+def test_what_our_connections_cannot_do_yet_stays_below(family, is_async, special):
+    kind = openai.AsyncOpenAI if is_async else openai.OpenAI
+    http = family.AsyncClient if is_async else family.Client
+    transport = (family.AsyncHTTPTransport if is_async else family.HTTPTransport)(**special)
+
+    client = wrap(over(kind, http(transport=transport)))
+
+    assert client._client._transport._connections is None
+    assert client._client._transport.inner is transport
+
+
+def test_a_derived_transport_stays_below():
+    class Derived(httpx2.HTTPTransport):
+        pass
+
+    client = wrap(over(openai.OpenAI, httpx2.Client(transport=Derived())))
+
+    assert client._client._transport._connections is None
+
+
+def test_a_transport_with_a_method_of_its_own_stays_below():
+    transport = httpx2.HTTPTransport()
+    transport.handle_request = lambda request: httpx2.Response(200, content=CHAT)
+
+    client = wrap(over(openai.OpenAI, httpx2.Client(transport=transport)))
+
+    assert client._client._transport._connections is None
+
+
+def test_a_class_that_a_mock_has_patched_stays_below(monkeypatch):
+    monkeypatch.setattr(httpx2.HTTPTransport, "handle_request", lambda self, request: None)
+
+    client = wrap(over(openai.OpenAI, httpx2.Client()))
+
+    assert client._client._transport._connections is None
+
+
+def test_pytest_httpx_goes_on_answering(httpx_mock):
+    httpx_mock.add_response(content=CHAT, headers={"content-type": "application/json"})
+
+    client = wrap(over(openai.OpenAI, httpx.Client()))
+    answer = client.chat.completions.create(model="tiny", messages=ASKED)
+
+    assert answer.choices[0].message.content == "Paris"
+
+
+def test_trust_and_limits_are_taken_over():
+    context = ssl.create_default_context()
+    limits = httpx2.Limits(max_connections=7)
+
+    client = wrap(over(openai.OpenAI, httpx2.Client(verify=context, limits=limits)), keepalive=3.0)
+
+    options = options_of(client)
+    assert options.ssl_context is context
+    assert (options.max_connections, options.idle_expiry) == (7, 3.0)
+
+
+def test_without_a_limit_there_is_a_very_high_one():
+    limits = httpx2.Limits(max_connections=None)
+
+    client = wrap(over(openai.OpenAI, httpx2.Client(limits=limits)))
+
+    assert options_of(client).max_connections == 1_000_000
+
+
+def test_a_trust_of_the_settings_comes_first():
+    context = ssl.create_default_context()
+
+    client = wrap(over(openai.OpenAI, httpx2.Client()), ssl_context=context)
+
+    assert options_of(client).ssl_context is context
+
+
+def test_every_mounted_transport_is_upgraded_and_restored():
+    """Proxies are mounted beside the main transport."""
+    mounted = httpx2.HTTPTransport(proxy="http://proxy.test:1")
+    http_client = httpx2.Client(mounts={"https://": mounted, "all://internal.test": None})
+
+    client = wrap(over(openai.OpenAI, http_client))
+    upgraded = list(http_client._mounts.values())
+    unwrap(client)
+
+    assert [type(one) for one in upgraded if one] == [Transport]
+    assert mounted in http_client._mounts.values()
+    assert None in http_client._mounts.values()
