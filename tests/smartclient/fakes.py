@@ -143,6 +143,9 @@ class FakeResponse:
     def cut(self) -> None:
         self.num_cuts += 1
 
+    def abandon(self) -> None:
+        self.num_cuts += 1
+
 
 class AsyncFakeResponse(FakeResponse):
     async def read(self) -> bytes:

@@ -267,11 +267,14 @@ class Response:
         if self._is_mine():
             self._connection.drop()
 
-    def __del__(self) -> None:
+    def abandon(self) -> None:
+        """Cut for a finalizer, which may run in any thread, or when the loop is closed."""
         connection = getattr(self, "_connection", None)
         if connection is not None and self._is_mine() and not connection.is_cut:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and its sockets too
                 connection.loop.call_soon_threadsafe(connection.drop_reply, self._parser)
+
+    __del__ = abandon
 
     def _is_mine(self) -> bool:
         """Whether the connection still carries this reply."""

@@ -236,10 +236,13 @@ class Response:
         if connection is not None:
             _drop(connection)
 
-    def __del__(self) -> None:
-        connection = getattr(self, "_connection", None)
+    def abandon(self) -> None:
+        """Cut for a finalizer, which may run in a thread that holds our lock."""
+        connection, self._connection = getattr(self, "_connection", None), None
         if connection is not None:
             _lobby.abandon(connection)
+
+    __del__ = abandon
 
     def _send(self, head: bytes) -> bool:
         """Write the request; false: closed before the first byte, so another may carry it."""

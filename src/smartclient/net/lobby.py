@@ -48,6 +48,7 @@ class Lobby:
             connection.forget()
 
     def counts(self) -> Counts:
+        self._reclaim()
         with self._lock:
             found = self._pools.counts
         self._reclaim()

@@ -34,6 +34,8 @@ class Response(Protocol):
 
     def cut(self) -> None: ...
 
+    def abandon(self) -> None: ...
+
 
 class AsyncResponse(Protocol):
     """The same for async code."""
@@ -48,6 +50,8 @@ class AsyncResponse(Protocol):
     async def close(self, *, finished: bool = False) -> None: ...
 
     def cut(self) -> None: ...
+
+    def abandon(self) -> None: ...
 
 
 class _Ending:
@@ -144,8 +148,10 @@ class Body(_Ending):
         self._drop()
 
     def __del__(self) -> None:
+        # Anywhere: in any thread, in one that holds a lock, when the loop is closed.
         if not self.is_over:
-            self.cut()
+            self._response.abandon()
+            self._drop()
 
     def _run_all(self, flows: list[Flow[None]]) -> None:
         for flow in flows:
@@ -211,8 +217,10 @@ class AsyncBody(_Ending):
         self._drop()
 
     def __del__(self) -> None:
+        # Anywhere: in any thread, in one that holds a lock, when the loop is closed.
         if not self.is_over:
-            self.cut()
+            self._response.abandon()
+            self._drop()
 
     async def _run_all(self, flows: list[Flow[None]]) -> None:
         for flow in flows:

@@ -122,6 +122,8 @@ class _InnerResponse:
         """A foreign transport can only be closed; dropping it is all that never blocks."""
         self._response = self._chunks = None
 
+    abandon = cut
+
 
 class _SyncInnerResponse(_InnerResponse):
     _chunks: Iterator[bytes] | None = None

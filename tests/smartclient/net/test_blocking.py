@@ -25,7 +25,7 @@ def test_responses_have_the_same_methods_in_the_same_order():
     ours, theirs = face(blocking.Response)[1:], face(aio.Response)[1:]
 
     assert ours == theirs
-    assert [name for name, _ in ours] == ["read", "close", "cut"]
+    assert [name for name, _ in ours] == ["read", "close", "cut", "abandon"]
 
 
 @pytest.mark.parametrize("name", ["counts", "close_idle"])
