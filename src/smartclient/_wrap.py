@@ -194,11 +194,16 @@ class _CallContext:
     """Takes the retry limit of one call for ourselves, and leaves the SDK none."""
 
     def __init__(self, client: Any, options: Any) -> None:
+        self._once: Any = options
+        self._context: CallContext | None = None
+        transport = client._client._transport
+        if not isinstance(transport, (Transport, AsyncTransport)):
+            return  # a copy with another HTTP client, or whose original was unwrapped
         self._once = copy.copy(options)
         limit = options.get_max_retries(client.max_retries)
         self._once.max_retries = 0
-        clock = client._client._transport.pipeline.clock
-        self._context = CallContext(max_retries=limit, started=clock.monotonic())
+        started = transport.pipeline.clock.monotonic()
+        self._context = CallContext(max_retries=limit, started=started)
 
     def __enter__(self) -> Any:
         self._token = call_context.set(self._context)

@@ -268,6 +268,25 @@ def test_a_copy_made_by_the_sdk_is_upgraded_too(sdk):
     assert transport.requests[0].extensions["timeout"]["read"] == 5.0
 
 
+def test_a_copy_outlives_the_unwrapping_of_its_original(sdk):
+    client, _ = sdk.client(sdk.answer)
+    copy = wrap(client).with_options(timeout=5.0)
+
+    unwrap(client)
+
+    assert sdk.text(sdk.ask(copy)) == "Paris"
+
+
+def test_a_copy_with_another_http_client_is_as_that_one_is(sdk):
+    client, _ = sdk.client()
+    other, transport = sdk.client(sdk.answer)
+
+    copy = wrap(client).with_options(http_client=other._client)
+
+    assert sdk.text(sdk.ask(copy)) == "Paris"
+    assert len(transport.requests) == 1
+
+
 # Given back.
 
 
