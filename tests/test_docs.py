@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import get_args
 
 import pytest
 
@@ -12,6 +13,7 @@ import smartclient
 from server_reference.api import anthropic_messages, openai_chat
 from server_reference.config import EngineConfig
 from server_reference.gateway.config import ServerConfig
+from smartclient._errors import ExchangeKind
 from tests.layers import ROOT, sources
 from tools import api_reference
 
@@ -124,6 +126,20 @@ def test_every_setting_is_on_its_page():
     assert [n for n in smartclient.Settings.__struct_fields__ if n not in listed] == []
 
 
+def test_the_defaults_on_the_settings_page_are_the_real_ones():
+    page = (ROOT / "docs/reference/settings.md").read_text()
+    settings = smartclient.Settings()
+    simple = (bool, int, float, type(None))
+
+    shown = dict(re.findall(r"^\| `(\w+)` \| `?([^`|]+?)`? \| [^|]+ \|$", page, re.MULTILINE))
+    real = {name: getattr(settings, name) for name in settings.__struct_fields__}
+    real |= {name: getattr(settings.timeout, name) for name in settings.timeout.__struct_fields__}
+
+    assert {n: shown[n] for n, v in real.items() if isinstance(v, simple)} == {
+        n: str(v) for n, v in real.items() if isinstance(v, simple)
+    }
+
+
 @pytest.mark.parametrize("config", [EngineConfig, ServerConfig])
 def test_every_option_of_the_server_is_on_the_settings_page(config):
     page = (ROOT / "docs/reference/settings.md").read_text()
@@ -155,6 +171,12 @@ def test_every_error_is_on_its_page():
     errors = [name for name in smartclient.__all__ if name.endswith("Error")]
 
     assert [name for name in errors if f"`{name}`" not in page] == []
+
+
+def test_every_kind_of_failed_exchange_is_on_the_page_of_errors():
+    page = (ROOT / "docs/reference/errors.md").read_text()
+
+    assert [kind for kind in get_args(ExchangeKind) if f"`{kind}`" not in page] == []
 
 
 @pytest.mark.parametrize("script", ["demo", "test"])
