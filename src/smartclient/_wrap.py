@@ -39,20 +39,23 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
 
     Raises:
         TypeError: `client` is no such client, or a setting does not exist.
-        ValueError: A setting cannot be.
+        ValueError: A setting cannot be, or the client shares the HTTP client of one that is
+            wrapped already, with settings of its own.
     """
     target: Any = client
+    chosen = settings_of(settings, options)
+    http_client = getattr(target, "_client", None)
+    if settings is not None or options.keys() - {"max_retries"}:
+        _check_alone(target, http_client)
     if _is_wrapped(target):
         if settings is None and not options:
             return client
         unwrap(target)
-    http_client = getattr(target, "_client", None)
     family = family_of(http_client)
     if family is None or not callable(getattr(target, "request", None)):
         raise TypeError(
             f"wrap() takes a client of the openai or anthropic SDK, not {type(client).__name__}"
         )
-    chosen = settings_of(settings, options)
     is_async = isinstance(http_client, family.AsyncClient)
     if "max_retries" in options:
         target.__dict__["_smartclient_max_retries"] = target.max_retries
@@ -85,6 +88,16 @@ def report_of(client: Any) -> CallReport | None:
             "call smartclient.wrap(client) first"
         )
     return transport.pipeline.last_report
+
+
+def _check_alone(client: Any, http_client: Any) -> None:
+    transport = getattr(http_client, "_transport", None)
+    users = transport.users if isinstance(transport, (Transport, AsyncTransport)) else ()
+    if any(user is not client for user in users):
+        raise ValueError(
+            "this client shares its HTTP client with one that is wrapped already, and so its "
+            "settings; give them there, or give this client an HTTP client of its own"
+        )
 
 
 def _is_wrapped(client: Any) -> bool:
@@ -141,10 +154,11 @@ def _carried(family: Any, present: Any, usual: Any, settings: Settings) -> NetOp
     special = ("_proxy", "_proxy_url", "_http2", "_uds", "_local_address", "_retries")
     if method in vars(present) or any(getattr(pool, name, None) for name in special):
         return None
+    own = settings.ssl_context is not None or settings.ca_file is not None
+    trusted = settings.ssl_context if own else pool._ssl_context
     return msgspec.structs.replace(
         net_options(settings),
-        ca_file=None,
-        ssl_context=settings.ssl_context or pool._ssl_context,
+        ssl_context=trusted,
         max_connections=min(pool._max_connections, _MOST_CONNECTIONS),
     )
 

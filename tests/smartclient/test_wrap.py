@@ -346,6 +346,32 @@ def test_two_clients_may_share_one_http_client(sdk):
     assert second._client._transport is transport
 
 
+def test_settings_that_a_shared_http_client_cannot_have_are_refused(sdk):
+    """They would be ignored in silence."""
+    first, _ = sdk.client(BUSY, sdk.answer)
+    second = sdk.kind(
+        api_key="sk-test", base_url="http://provider.test/v1", http_client=first._client
+    )
+    wrap(first, quiet())
+
+    with pytest.raises(ValueError, match="shares its HTTP client"):
+        wrap(second, on_report=print)
+    wrap(second, max_retries=1)
+
+    assert sdk.text(sdk.ask(second)) == "Paris"
+
+
+def test_a_setting_that_cannot_be_leaves_a_wrapped_client_wrapped(sdk):
+    client, _ = sdk.client(sdk.answer)
+    wrap(client)
+
+    with pytest.raises(TypeError, match="did you mean"):
+        wrap(client, max_retrys=1)
+    sdk.ask(client)
+
+    assert last_report(client).status == 200
+
+
 @pytest.mark.parametrize(
     "what", [None, object(), "client", httpx2.Client()], ids=["none", "object", "text", "http"]
 )
@@ -493,6 +519,14 @@ def test_a_trust_of_the_settings_comes_first():
     client = wrap(over(openai.OpenAI, httpx2.Client()), ssl_context=context)
 
     assert options_of(client).ssl_context is context
+
+
+def test_a_file_of_the_settings_comes_first(tmp_path):
+    file = str(tmp_path / "ca.pem")
+
+    client = wrap(over(openai.OpenAI, httpx2.Client()), ca_file=file)
+
+    assert (options_of(client).ca_file, options_of(client).ssl_context) == (file, None)
 
 
 def test_every_mounted_transport_is_upgraded_and_restored():
