@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ._call import Timeout
 from ._pipeline import Pipeline
 from ._settings import Settings, net_options, settings_of
 from .net.options import NetOptions
@@ -44,6 +45,10 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
     """
     target: Any = client
     chosen = settings_of(settings, options)
+    if chosen.timeout != Timeout():
+        raise ValueError(
+            "timeout is the SDK's own where it is wrapped: give it to its client, or to the call"
+        )
     http_client = getattr(target, "_client", None)
     if settings is not None or options.keys() - {"max_retries"}:
         _check_alone(target, http_client)
@@ -156,13 +161,17 @@ def _carried(family: Any, present: Any, usual: Any, settings: Settings) -> NetOp
         return None
     own = settings.ssl_context is not None or settings.ca_file is not None
     trusted = settings.ssl_context if own else pool._ssl_context
+    limit = settings.max_connections
+    if limit == _USUAL.max_connections:  # nobody asked for it
+        limit = min(pool._max_connections, _MOST_CONNECTIONS)
     return msgspec.structs.replace(
         net_options(settings),
         ssl_context=trusted,
-        max_connections=min(pool._max_connections, _MOST_CONNECTIONS),
+        max_connections=limit,
     )
 
 
+_USUAL = Settings()
 _MOST_CONNECTIONS = 1_000_000  # what "no limit" comes to
 
 

@@ -390,6 +390,7 @@ def test_a_client_of_ours_needs_no_wrapping():
     [
         pytest.param({"max_retrys": 1}, TypeError, "did you mean 'max_retries'", id="unknown"),
         pytest.param({"max_retries": -1}, ValueError, "at least 0", id="range"),
+        pytest.param({"timeout": 5.0}, ValueError, "timeout is the SDK's own", id="timeout"),
     ],
 )
 def test_a_setting_that_cannot_be_changes_nothing(sdk, options, error, message):
@@ -503,6 +504,12 @@ def test_trust_and_limits_are_taken_over():
     options = options_of(client)
     assert options.ssl_context is context
     assert (options.max_connections, options.idle_expiry) == (7, 3.0)
+
+
+def test_a_limit_of_the_settings_comes_first():
+    client = wrap(over(openai.OpenAI, httpx2.Client()), max_connections=3)
+
+    assert options_of(client).max_connections == 3
 
 
 def test_without_a_limit_there_is_a_very_high_one():
