@@ -6,6 +6,10 @@ scope's state; what is left to receive is the client's going away.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -15,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from . import anthropic_messages, health, models
 from .anthropic_messages import AnthropicMessages
+from .chat import ChatRequest
 from .errors import ApiError, Shape, error_response, shape_of, shortened
 from .openai_chat import OpenAIChat
 from .record import CallRecord
@@ -23,6 +28,9 @@ from .service import Service
 from .wire import WireFormat, encode
 
 __all__ = ["create_app", "record_of"]
+
+# To check 32 MB of small objects takes seconds: off the loop, other streams go on.
+_LONG_BODY = 1 << 16
 
 
 def record_of(scope: Scope) -> CallRecord:
@@ -76,7 +84,7 @@ class _Chat:
             record.outcome = "disconnected"
 
     async def _answer(self, scope: Scope, send: Send, record: CallRecord) -> None:
-        request = self._wire.read(scope["state"]["body"])
+        request = await _read(self._wire.read, scope["state"]["body"])
         record.model, record.stream = request.model, request.stream
         events = self._service.generate(request, record)
         if request.stream:
@@ -96,7 +104,8 @@ class _Routes:
 
     async def count_tokens(self, request: Request) -> Response:
         record = record_of(request.scope)
-        asked = anthropic_messages.read_request(request.scope["state"]["body"], counting=True)
+        read = partial(anthropic_messages.read_request, counting=True)
+        asked = await _read(read, request.scope["state"]["body"])
         record.model = asked.model
         return _json({"input_tokens": await self._service.count_tokens(asked, record)})
 
@@ -113,6 +122,13 @@ class _Routes:
 
     async def live(self, request: Request) -> Response:
         return _json({"live": True})
+
+
+async def _read(read: Callable[[bytes], ChatRequest], body: bytes) -> ChatRequest:
+    """Check a body, in a thread if it is long."""
+    if len(body) < _LONG_BODY:
+        return read(body)
+    return await asyncio.to_thread(read, body)
 
 
 def _json(body: dict[str, object], *, status: int = 200) -> Response:

@@ -16,6 +16,9 @@ __all__ = ["MAX_BODY_BYTES", "Admission", "DisconnectedError", "drain", "read_bo
 
 MAX_BODY_BYTES = 32 * 2**20
 
+# Silence within a body after which its sender is taken for gone.
+_SILENCE_SECONDS = 60.0
+
 # A refused body is read on, so that its sender gets to see the refusal, but not for ever.
 _DRAINED_BODIES = 8
 _DRAIN_SECONDS = 30.0
@@ -25,18 +28,28 @@ class DisconnectedError(Exception):
     """The client went away before its body was complete."""
 
 
-async def read_body(receive: Receive, headers: Mapping[str, str], *, limit: int) -> bytes:
+async def read_body(
+    receive: Receive,
+    headers: Mapping[str, str],
+    *,
+    limit: int,
+    silence: float = _SILENCE_SECONDS,
+) -> bytes:
     """The whole body, at most `limit` bytes of it.
 
     Raises:
-        ApiError: It has more, or says so.
+        ApiError: It has more, or says so; or nothing came for `silence` seconds.
         DisconnectedError: It never became complete.
     """
     declared = headers.get("content-length", "")
     too_large = declared.isdigit() and int(declared) > limit
     body, has_more = bytearray(), True
     while has_more and not too_large:
-        message = await receive()
+        try:
+            async with asyncio.timeout(silence):
+                message = await receive()
+        except TimeoutError:
+            raise _incomplete(len(body), silence) from None
         if message["type"] == "http.disconnect":
             raise DisconnectedError
         body += message.get("body", b"")
@@ -49,6 +62,13 @@ async def read_body(receive: Receive, headers: Mapping[str, str], *, limit: int)
     raise ApiError(
         "too_large",
         f"the body has more than {limit:,} bytes; shorten it or raise max_body_bytes",
+    )
+
+
+def _incomplete(received: int, silence: float) -> ApiError:
+    return ApiError(
+        "timed_out",
+        f"nothing came for {silence:g} s after {received:,} bytes of the body; send it again",
     )
 
 

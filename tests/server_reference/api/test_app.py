@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 
 import pytest
 
-from server_reference.api.app import create_app
+from server_reference.api.app import _read, create_app
 from server_reference.api.errors import ApiError
 from server_reference.api.events import Failed, Finished, Started, TextDelta
 from server_reference.api.record import CallRecord
@@ -138,3 +139,14 @@ def test_a_client_that_goes_away_aborts_its_request(service):
 
     assert asyncio.run(main()).outcome == "disconnected"
     assert service.aborted == 1
+
+
+@pytest.mark.parametrize(
+    ("length", "is_on_the_loop"),
+    [pytest.param(100, True, id="short"), pytest.param(1 << 16, False, id="long")],
+)
+def test_a_long_body_is_checked_off_the_loop(length, is_on_the_loop):
+    """32 MB of small objects took 7 s, in which no stream went on."""
+    reader = asyncio.run(_read(lambda body: threading.get_ident(), b"x" * length))
+
+    assert (reader == threading.get_ident()) is is_on_the_loop

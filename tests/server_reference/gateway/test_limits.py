@@ -65,6 +65,16 @@ def test_an_endless_one_is_not_read_for_ever():
         asyncio.run(read_body(receive, {}, limit=10))
 
 
+def test_a_sender_that_falls_silent_is_told_and_not_waited_for():
+    async def receive():
+        await asyncio.Event().wait()
+
+    with pytest.raises(ApiError, match=r"nothing came for 0\.01 s after 0 bytes") as refused:
+        asyncio.run(read_body(receive, {}, limit=10, silence=0.01))
+
+    assert refused.value.status("anthropic") == 408
+
+
 def test_a_client_that_goes_away_before_the_end_is_noticed():
     with pytest.raises(DisconnectedError):
         body_of(b"ab", None)
