@@ -161,7 +161,8 @@ class Attempt(Struct):
     Attributes:
         number: Counted from 1.
         status: `None` when no reply came.
-        error: The `kind` of the `ExchangeError`, when one was raised.
+        error: The `kind` of the `ExchangeError`, when one was raised; `incomplete` for a
+            stream that ended before any content.
     """
 
     number: int

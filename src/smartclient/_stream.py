@@ -122,7 +122,8 @@ class Stream(_Events[ValueT]):
             return
         if not self._is_closed:
             self._is_closed = True
-            raise self._ended_early()
+            if self._body.intake.is_cut_short:
+                raise self._ended_early()
         raise StopIteration
 
     _is_closed = False
@@ -173,7 +174,8 @@ class AsyncStream(_Events[ValueT]):
             return
         if not self._is_closed:
             self._is_closed = True
-            raise self._ended_early()
+            if self._body.intake.is_cut_short:
+                raise self._ended_early()
         raise StopAsyncIteration
 
     _is_closed = False

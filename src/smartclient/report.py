@@ -41,8 +41,10 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     Attributes:
         number: Counted from 1.
         status: `None` when no reply came.
-        error: What kind of `ExchangeError` ended it.
-        maybe_processed: No reply came, but the server may have done the work.
+        error: What kind of `ExchangeError` ended it; `incomplete` for a stream that ended
+            before any content.
+        maybe_processed: The answer did not come, or not all of it, but the server may have
+            done the work.
         reused: The connection was open already.
         stages: Those of its connection and of the server.
     """

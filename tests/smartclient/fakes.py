@@ -48,9 +48,10 @@ def text(piece: str) -> bytes:
     return an_event("content_block_delta", index=0, delta={"type": "text_delta", "text": piece})
 
 
-def a_chunk(piece: str) -> bytes:
+def a_chunk(piece: str, *, finish: str | None = None) -> bytes:
     """One chunk of an OpenAI stream."""
-    choice = {"index": 0, "delta": {"role": "assistant", "content": piece}}
+    delta = {"role": "assistant", "content": piece}
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
     body = {"id": "chat_1", "object": "chat.completion.chunk", "model": "tiny", "choices": [choice]}
     return f"data: {json.dumps(body)}\n\n".encode()
 

@@ -170,6 +170,24 @@ def test_a_stream_of_nothing_has_no_partial(world):
     assert caught.value.partial is None
 
 
+def test_a_stream_without_its_done_mark_is_whole_once_its_choices_have_finished(world):
+    """Not all who speak OpenAI's format send `[DONE]`."""
+    pieces = [a_chunk("Pa"), a_chunk("ris", finish="stop")]
+    stream, _ = a_typed_stream(world, *pieces, path=CHAT)
+
+    events = world.all(stream)
+
+    assert [event.choices[0].delta.content for event in events] == ["Pa", "ris"]
+
+
+def test_a_stream_of_two_choices_is_not_whole_when_one_has_finished(world):
+    call = a_call(path=CHAT, payload={"model": "tiny", "n": 2, "stream": True})
+    reply, _ = world.reply(a_stream(a_chunk("Paris", finish="stop")), call=call)
+
+    with pytest.raises(IncompleteStreamError):
+        world.all((AsyncStream if world.is_async else Stream)(reply))
+
+
 def test_an_exhausted_stream_stays_so(world):
     stream, _ = a_typed_stream(world, *ANSWER)
 

@@ -90,7 +90,8 @@ class Retry:
                 if delay is None:
                     raise
             else:
-                if not _is_transient(failure, reply.headers) or not call.is_repeatable:
+                doubtful += failure is not None and failure.kind == "incomplete"
+                if not self._may_repeat(call, reply, failure, doubtful):
                     return reply
                 asked = retry_after(reply.headers, now=self._clock.now())
                 delay = self._delay(call, attempt, asked=asked)
@@ -99,6 +100,13 @@ class Retry:
                 yield from close(reply)
             yield from sleep(delay)
         raise AssertionError("unreachable")
+
+    def _may_repeat(self, call: Call, reply: Reply, failure: Failure | None, doubtful: int) -> bool:
+        if not _is_transient(failure, reply.headers) or not call.is_repeatable:
+            return False
+        # Ended early: its connection broke, though with a proper end, after it was written.
+        is_doubtful = failure is not None and failure.kind == "incomplete"
+        return not is_doubtful or (self._resend and doubtful <= 1)
 
     def _may_resend(self, call: Call, error: ExchangeError, doubtful: int) -> bool:
         if error.kind in _NEVER_SENT:

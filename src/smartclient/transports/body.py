@@ -73,8 +73,18 @@ class _Ending:
         self._attempt.ended = outcome.at
         return [_last(tap, outcome) for tap in self.intake.take_taps()]
 
+    def _came(self, data: bytes) -> None:
+        if data:
+            self.intake.hold(self.intake.take(data))
+            return
+        self.intake.end()
+        failure = self.intake.failure
+        if failure is not None and failure.kind == "incomplete":
+            self._attempt.error, self._attempt.maybe_processed = failure.kind, True
+
     def _broke(self, error: ExchangeError) -> list[Flow[None]]:
         self._attempt.error = error.kind
+        self._attempt.maybe_processed = error.maybe_processed
         return self._over(Outcome("failed", self._clock.monotonic(), error.kind))
 
     def _drop(self) -> None:
@@ -118,8 +128,7 @@ class Body(_Ending):
         except BaseException:
             self.cut()
             raise
-        if data:
-            self.intake.hold(self.intake.take(data))
+        self._came(data)
         return bool(data)
 
     def next(self) -> Chunk | None:
@@ -187,8 +196,7 @@ class AsyncBody(_Ending):
         except BaseException:
             self.cut()
             raise
-        if data:
-            self.intake.hold(self.intake.take(data))
+        self._came(data)
         return bool(data)
 
     async def next(self) -> Chunk | None:

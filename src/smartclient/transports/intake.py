@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
+from math import inf
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -72,8 +73,10 @@ class Intake:
         self._num_held = 0
         self.terminal = False
         self.broken: SmartClientError | None = None
-        self._has_tokens = False
+        self._has_tokens = self._ended_early = False
         self._failure: Failure | None = None
+        self._num_choices = _num_choices(reply) if self.is_events else 0
+        self._num_finished = self._num_delivered_finished = 0
         self._delivered_terminal = False
         self._delivered_failure: Failure | None = None
 
@@ -109,7 +112,21 @@ class Intake:
     @property
     def failure(self) -> Failure | None:
         """The stream's error, when it came before any content."""
-        return None if self._has_tokens else self._failure
+        if self._has_tokens:
+            return None
+        return self._failure or (_ENDED_EARLY if self._ended_early else None)
+
+    def end(self) -> None:
+        """Take in that nothing more comes."""
+        is_read = self._reader is not None and not self.terminal
+        self._ended_early = is_read and self._num_finished < self._num_choices
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether an end now would be too early, by what was handed on."""
+        if not self.is_events or self._delivered_terminal or self._delivered_failure is not None:
+            return False
+        return self._num_delivered_finished < self._num_choices
 
     @property
     def wants_error_body(self) -> bool:
@@ -153,7 +170,7 @@ class Intake:
         if self._delivered_failure is not None:
             failure = self._delivered_failure
             return Outcome("failed", at, failure.type or failure.kind)
-        if self.is_events and not self._delivered_terminal:
+        if self.is_cut_short:
             return Outcome("incomplete", at)
         return Outcome("complete", at)
 
@@ -173,10 +190,12 @@ class Intake:
         self._has_tokens = self._has_tokens or delta.has_tokens
         self.terminal = self.terminal or delta.is_terminal
         self._failure = self._failure or delta.failure
+        self._num_finished += delta.finish is not None
 
     def _tell(self, delta: Delta, at: float) -> None:
         self._delivered_terminal = self._delivered_terminal or delta.is_terminal
         self._delivered_failure = self._delivered_failure or delta.failure
+        self._num_delivered_finished += delta.finish is not None
         for tap in list(self._taps):
             try:
                 tap.feed(delta, at)
@@ -204,6 +223,18 @@ class Intake:
 
 
 _EVENTS = "text/event-stream"
+_ENDED_EARLY = Failure(
+    kind="incomplete", message="the stream ended before any content", is_transient=True
+)
+
+
+def _num_choices(reply: Reply) -> float:
+    """How many choices must finish to make a stream whole without its terminal event."""
+    adapter, payload = reply.call.adapter, reply.call.payload or {}
+    if adapter is None or not adapter.finish_is_end:
+        return inf
+    number = payload.get("n")
+    return number if isinstance(number, int) else 1
 
 
 def _decoders(encoding: str | None) -> list[Any] | None:

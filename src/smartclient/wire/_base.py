@@ -59,6 +59,7 @@ FailureKind = Literal[
     "server",
     "timeout",
     "malformed",  # what came is not what the format promises
+    "incomplete",  # the stream ended before any content, and before its end
 ]
 
 
@@ -110,6 +111,8 @@ class Adapter(Protocol):
     name: str
     provider: str
     request_id_header: str
+    finish_is_end: bool
+    """Whether a stream may end once its choices have finished, without a terminal event."""
 
     def recognises(self, method: str, path: str) -> bool:
         """Whether a request to `path` (without query) speaks this format."""

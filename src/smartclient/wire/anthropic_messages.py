@@ -29,6 +29,7 @@ class AnthropicMessages:
     name = "anthropic.messages"
     provider = "anthropic"
     request_id_header = "request-id"
+    finish_is_end = False
 
     def recognises(self, method: str, path: str) -> bool:
         return method == "POST" and path.endswith("/v1/messages")

@@ -33,6 +33,7 @@ class OpenAIChat:
     name = "openai.chat"
     provider = "openai"
     request_id_header = "x-request-id"
+    finish_is_end = True  # not all who speak it send [DONE]
 
     def recognises(self, method: str, path: str) -> bool:
         return method == "POST" and path.endswith("/chat/completions")

@@ -252,3 +252,25 @@ def test_retry_after_ms_comes_first(headers, seconds):
 def test_limits_below_zero_are_refused(options):
     with pytest.raises(ValueError, match="at least 0"):
         Retry(clock=ManualClock(), **options)
+
+
+ENDED_EARLY = Failure(kind="incomplete", message="no content", is_transient=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "attempts"),
+    [
+        pytest.param({}, 2, id="once-more"),
+        pytest.param({"resend": False}, 1, id="resend-off"),
+        pytest.param({"max_retries": 0}, 1, id="no-retries"),
+    ],
+)
+def test_a_stream_that_ended_before_any_content_is_sent_again_once(options, attempts):
+    """The server may have done the work, as when the connection breaks there."""
+    last = a_reply(200)
+    first = [a_reply(200), ENDED_EARLY, None, None] if attempts == 2 else []
+
+    reply, asked = play(retry(**options).flow(a_call(), exchange), [*first, last, ENDED_EARLY])
+
+    assert reply is last
+    assert asked.count(Peek(last)) == 1

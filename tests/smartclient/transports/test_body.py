@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import inspect
 import logging
@@ -19,7 +20,19 @@ from smartclient._flow import Outcome, sleep
 from smartclient.testing import ManualClock, a_call
 from smartclient.transports.body import AsyncBody, AsyncResponse, Body, Response
 from smartclient.transports.driver import AsyncPerformer
-from tests.smartclient.fakes import MESSAGE, START, STOP, Answer, AsyncProvider, a_stream, text
+from tests.smartclient.fakes import (
+    DONE,
+    MESSAGE,
+    START,
+    STOP,
+    Answer,
+    AsyncProvider,
+    a_chunk,
+    a_stream,
+    text,
+)
+
+CHAT = "/v1/chat/completions"
 
 
 class Watch:
@@ -328,3 +341,39 @@ def test_a_dropped_reply_is_cut_at_once_under_trio():
     provider = AsyncProvider(a_stream(START, STOP))
     with no_collector():
         assert trio.run(read_and_drop) == 1
+
+
+@pytest.mark.parametrize(
+    ("pieces", "kind"),
+    [
+        pytest.param([START], "incomplete", id="ended"),
+        pytest.param([START, broken("closed")], "closed", id="broke"),
+    ],
+)
+def test_a_stream_that_stopped_before_its_content_may_have_been_processed(world, pieces, kind):
+    reply, _ = world.reply(a_stream(*pieces))
+
+    with contextlib.suppress(ExchangeError):
+        world.do(world.performer(world.provider()).peek(reply))
+
+    attempt = reply.handle._attempt
+    assert (attempt.error, attempt.maybe_processed) == (kind, True)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "path", "kind"),
+    [
+        pytest.param([], "/v1/messages", "incomplete", id="nothing"),
+        pytest.param([START], "/v1/messages", "incomplete", id="no-content"),
+        pytest.param([b": ping\n\n"], CHAT, "incomplete", id="pings"),
+        pytest.param([DONE], CHAT, None, id="only-its-mark"),
+        pytest.param([a_chunk("", finish="stop")], CHAT, None, id="finished-without-mark"),
+        pytest.param([START, text("a")], "/v1/messages", None, id="content"),
+    ],
+)
+def test_a_stream_that_ended_before_any_content_is_a_failure(world, pieces, path, kind):
+    reply, _ = world.reply(a_stream(*pieces), call=a_call(path=path))
+
+    failure = world.do(world.performer(world.provider()).peek(reply))
+
+    assert (failure and failure.kind) == kind

@@ -172,10 +172,10 @@ def test_a_peek_finds_the_error_of_a_stream(world):
     assert failure.type == "overloaded_error"
 
 
-def test_a_peek_of_a_stream_that_ends_at_once_is_no_failure(world):
+def test_a_peek_of_a_stream_that_ends_at_once_says_so(world):
     (_, failure), _ = run(world, sent_and(peek), a_stream())
 
-    assert failure is None
+    assert failure.kind == "incomplete"
 
 
 def test_a_peek_leaves_a_success_that_is_no_stream_unread(world):
