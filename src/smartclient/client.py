@@ -152,7 +152,8 @@ class AsyncClient:
         pipeline = self._session.pipeline
         while (leftover := pipeline.take_leftover()) is not None:
             await self._performer(None).run(leftover)
-        await self._connections.close()
+        if not under_trio():  # where no call was possible, and asyncio cannot be asked
+            await self._connections.close()
 
     aclose = close
 

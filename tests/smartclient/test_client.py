@@ -411,6 +411,15 @@ def test_under_trio_the_async_client_says_what_else_there_is():
         TRIO.do(client.messages.create(**GIVEN))
 
 
+def test_under_trio_leaving_the_async_client_hides_nothing():
+    async def ask():
+        async with AsyncClient(base_url="http://127.0.0.1:1") as client:
+            await client.messages.create(**GIVEN)
+
+    with pytest.raises(RuntimeError, match="this is trio"):
+        TRIO.do(ask())
+
+
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 @pytest.mark.parametrize(
     ("options", "error", "message"),
