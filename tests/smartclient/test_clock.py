@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 
-import pytest
 import trio
 
 from smartclient._clock import SystemClock, under_trio
@@ -19,27 +18,35 @@ def test_the_system_clock_is_the_machines():
     clock.sleep(0.0)
 
 
-@pytest.mark.parametrize("run", [asyncio.run, None], ids=["asyncio", "trio"])
-def test_sleeping_lets_others_run(run):
+def test_sleeping_lets_other_tasks_of_asyncio_run():
     order = []
 
-    async def sleeper():
-        await SystemClock().sleep_async(0.0)
-        order.append("slept")
-
-    async def in_asyncio():
-        task = asyncio.create_task(sleeper())
+    async def main():
+        task = asyncio.create_task(sleep_and_note(order))
         order.append("first")
         await task
 
-    async def in_trio():
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(sleeper)
-            order.append("first")
-
-    asyncio.run(in_asyncio()) if run else trio.run(in_trio)
+    asyncio.run(main())
 
     assert order == ["first", "slept"]
+
+
+def test_sleeping_lets_other_tasks_of_trio_run():
+    order = []
+
+    async def main():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sleep_and_note, order)
+            order.append("first")
+
+    trio.run(main)
+
+    assert order == ["first", "slept"]
+
+
+async def sleep_and_note(order):
+    await SystemClock().sleep_async(0.0)
+    order.append("slept")
 
 
 def test_trio_is_recognised_where_it_runs():

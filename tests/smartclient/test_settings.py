@@ -93,7 +93,7 @@ def test_none_waits_for_a_reply_for_ever():
 
 
 def test_a_whole_timeout_is_taken_as_it_is():
-    given = Timeout(read=1.0)
+    given = Timeout(read=1.0, pool=None)
 
     assert timeout_of(given, Timeout(write=9.0)) is given
 

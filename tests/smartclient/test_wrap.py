@@ -269,12 +269,14 @@ def test_a_copy_made_by_the_sdk_is_upgraded_too(sdk):
 
 
 def test_a_copy_outlives_the_unwrapping_of_its_original(sdk):
-    client, _ = sdk.client(sdk.answer)
+    client, transport = sdk.client(sdk.answer)
     copy = wrap(client).with_options(timeout=5.0)
 
     unwrap(client)
 
     assert sdk.text(sdk.ask(copy)) == "Paris"
+    assert type(unwrap(copy)) is sdk.kind
+    assert client._client._transport is transport
 
 
 def test_a_copy_with_another_http_client_is_as_that_one_is(sdk):
