@@ -53,7 +53,9 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
     if settings is not None or options.keys() - {"max_retries"}:
         _check_alone(target, http_client)
     if _is_wrapped(target):
-        if settings is None and not options:
+        present = getattr(http_client, "_transport", None)
+        if settings is None and not options and isinstance(present, (Transport, AsyncTransport)):
+            present.users.add(target)  # a copy made by the SDK is one too, now that it is asked
             return client
         unwrap(target)
     family = family_of(http_client)
@@ -213,6 +215,13 @@ def _upgraded(sdk_class: Any, *, is_async: bool) -> Any:
     )
 
 
+def _leaking(client: Any) -> str:
+    """The SDK of `client`, where it lets the errors of its HTTP client out of a stream."""
+    # openai makes them its own APIConnectionError; anthropic does not, up to 2.14 at least.
+    packages = {kind.__module__.partition(".")[0] for kind in type(client).__mro__}
+    return "anthropic" if "anthropic" in packages else ""
+
+
 class _CallContext:
     """Takes the retry limit of one call for ourselves, and leaves the SDK none."""
 
@@ -226,7 +235,7 @@ class _CallContext:
         limit = options.get_max_retries(client.max_retries)
         self._once.max_retries = 0
         started = transport.pipeline.clock.monotonic()
-        self._context = CallContext(max_retries=limit, started=started)
+        self._context = CallContext(max_retries=limit, started=started, sdk=_leaking(client))
 
     def __enter__(self) -> Any:
         self._token = call_context.set(self._context)

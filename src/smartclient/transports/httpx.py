@@ -29,10 +29,16 @@ __all__ = ["AsyncTransport", "CallContext", "Transport", "call_context", "family
 
 
 class CallContext(Struct):
-    """One call of an SDK: what its transport needs to know of it."""
+    """One call of an SDK: what its transport needs to know of it.
+
+    Attributes:
+        sdk: The package whose `APIConnectionError` an error in a stream has to be, where
+            the SDK does not see to that itself.
+    """
 
     max_retries: int
     started: float
+    sdk: str = ""
 
 
 call_context: ContextVar[CallContext | None] = ContextVar("smartclient_call", default=None)
@@ -119,7 +125,7 @@ class Transport(_Adapter):
             reply = performer.run(pipeline.flow(call))
         except ExchangeError as error:
             raise as_family(error, self.family, request) from error.__cause__
-        stream = _streams(self.family)[0](reply, self.family, request)
+        stream = _streams(self.family)[0](reply, self.family, request, context.sdk)
         return self._response(request, reply, stream)
 
     def close(self) -> None:
@@ -158,7 +164,7 @@ class AsyncTransport(_Adapter):
             reply = await performer.run(pipeline.flow(call))
         except ExchangeError as error:
             raise as_family(error, self.family, request) from error.__cause__
-        stream = _streams(self.family)[1](reply, self.family, request)
+        stream = _streams(self.family)[1](reply, self.family, request, context.sdk)
         return self._response(request, reply, stream)
 
     async def aclose(self) -> None:
@@ -207,8 +213,25 @@ def _payload(body: Any) -> dict[str, Any] | None:
 
 
 class _Stream:
-    def __init__(self, reply: Reply, family: Any, request: Any) -> None:
-        self._body, self._family, self._request = reply.handle, family, request
+    def __init__(self, reply: Reply, family: Any, request: Any, sdk: str) -> None:
+        self._body, self._family, self._request, self._sdk = reply.handle, family, request, sdk
+        self._is_closed = False
+
+    def _failed(self, error: ExchangeError) -> Exception:
+        return as_family(error, self._family, self._request, sdk=self._sdk)
+
+    def _check_end(self) -> None:
+        """Raise when the stream ended early: its SDK would take it for whole."""
+        if self._is_closed or not self._body.intake.is_cut_short:
+            return
+        origin = str(address_of(self._request)[0])
+        early = ExchangeError(
+            f"the stream of {origin} ended without its terminal event, so the answer may be cut",
+            kind="closed",
+            sent="all",
+            origin=origin,
+        )
+        raise self._failed(early)
 
 
 class _SyncStream(_Stream):
@@ -219,13 +242,15 @@ class _SyncStream(_Stream):
         try:
             chunk = self._body.next()
         except ExchangeError as error:
-            raise as_family(error, self._family, self._request) from error.__cause__
+            raise self._failed(error) from error.__cause__
         if chunk is None:
+            self._check_end()
             raise StopIteration
         data: bytes = chunk.data
         return data
 
     def close(self) -> None:
+        self._is_closed = True
         self._body.close()
 
 
@@ -238,13 +263,15 @@ class _AsyncStream(_Stream):
         try:
             chunk = await self._body.next()
         except ExchangeError as error:
-            raise as_family(error, self._family, self._request) from error.__cause__
+            raise self._failed(error) from error.__cause__
         if chunk is None:
+            self._check_end()
             raise StopAsyncIteration
         data: bytes = chunk.data
         return data
 
     async def aclose(self) -> None:
+        self._is_closed = True
         await self._body.close()
 
 

@@ -48,17 +48,26 @@ _NAMES: dict[ExchangeKind, str] = {
 }
 
 
-def as_family(error: ExchangeError, family: Any, request: Any) -> Exception:
-    """`error` as the class that callers of this family catch, and of ours too."""
+def as_family(error: ExchangeError, family: Any, request: Any, *, sdk: str = "") -> Exception:
+    """`error` as the class that callers of this family catch, and of ours too.
+
+    Args:
+        sdk: A package whose `APIConnectionError` it has to be as well.
+    """
     if isinstance(error, _InnerError):
         return error.original
-    translated: Exception = _rebuild(family.__name__, error.kind, error.args, dict(error.__dict__))
+    facts = dict(error.__dict__)
+    if sdk:
+        facts |= {"message": str(error), "body": None}  # that error's own
+    translated: Exception = _rebuild(family.__name__, error.kind, error.args, facts, sdk)
     translated.request = request  # type: ignore[attr-defined]  # the family's own attribute
     return translated
 
 
-def _rebuild(family: str, kind: ExchangeKind, args: tuple[Any, ...], facts: dict[str, Any]) -> Any:
-    error_type = _error_type(family, _NAMES[kind])
+def _rebuild(
+    family: str, kind: ExchangeKind, args: tuple[Any, ...], facts: dict[str, Any], sdk: str = ""
+) -> Any:
+    error_type = _error_type(family, _NAMES[kind], sdk)
     error = error_type.__new__(error_type, *args)
     error.args = args
     error.__dict__.update(facts, _request=None)  # as the family's own are before they are sent
@@ -66,13 +75,15 @@ def _rebuild(family: str, kind: ExchangeKind, args: tuple[Any, ...], facts: dict
 
 
 @lru_cache(maxsize=64)
-def _error_type(family: str, name: str) -> Any:
+def _error_type(family: str, name: str, sdk: str) -> Any:
     def reduce(self: Any) -> tuple[Any, ...]:
         facts = {k: v for k, v in self.__dict__.items() if k not in ("_request", "__notes__")}
-        return _rebuild, (family, self.kind, self.args, facts)
+        return _rebuild, (family, self.kind, self.args, facts, sdk)
 
-    bases = (ExchangeError, getattr(import_module(family), name))
-    return type(name, bases, {"__reduce__": reduce, "__module__": __name__})
+    bases = [ExchangeError, getattr(import_module(family), name)]
+    if sdk:
+        bases.append(import_module(sdk).APIConnectionError)
+    return type(name, tuple(bases), {"__reduce__": reduce, "__module__": __name__})
 
 
 class _InnerError(ExchangeError):
