@@ -233,7 +233,7 @@ def failure_error(failure: Failure, reply: Reply, *, status: int | None) -> Smar
     adapter = reply.call.adapter
     header = adapter.request_id_header if adapter else "request-id"
     error_class = status_error(status, failure.type)
-    if status is None and error_class is ServerError:  # a type that says nothing
+    if (status or 0) < 300 and error_class is ServerError:  # a type that says nothing
         error_class = _BY_KIND.get(failure.kind, ServerError)
     return error_class(
         status=status,
@@ -289,8 +289,13 @@ def decoded(reply: Reply, body: bytes, kind: Any) -> Any:
 
     Raises:
         MalformedReplyError: It is not JSON of this format.
+        StatusError: It is an error, for all that its status says.
     """
     adapter = reply.call.adapter
+    failure = reply.handle.intake.reported if reply.handle is not None else None
+    if failure is not None and failure.kind != "malformed":
+        # Some proxies answer 200 with an error in it.
+        raise failure_error(failure, reply, status=reply.status)
     try:
         if kind is not None or adapter is None:
             return msgspec.json.decode(body, type=Any if kind is None else kind)

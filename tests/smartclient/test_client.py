@@ -226,6 +226,23 @@ def test_a_page_in_the_place_of_json_is_malformed(home):
     assert client.last_report.error == "malformed"
 
 
+@pytest.mark.parametrize(
+    ("make", "ask"),
+    [
+        pytest.param(an_anthropic, lambda c: c.messages.create(**GIVEN), id="anthropic"),
+        pytest.param(an_openai, lambda c: c.chat.completions.create(**CHAT_GIVEN), id="openai"),
+    ],
+)
+def test_an_error_that_came_with_status_200_is_raised(home, make, ask):
+    """Some proxies do that; the fields of a message would all be None."""
+    client, _ = make(home, Answer(BUSY))
+
+    with pytest.raises(OverloadedError, match="answered 200 overloaded_error: busy"):
+        home.do(ask(client))
+
+    assert client.last_report.error == "overloaded_error"
+
+
 def test_json_in_the_place_of_a_stream_is_malformed(home):
     client, provider = an_anthropic(home, Answer(MESSAGE))
 

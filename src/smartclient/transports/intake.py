@@ -116,6 +116,11 @@ class Intake:
             return None
         return self._failure or (_ENDED_EARLY if self._ended_early else None)
 
+    @property
+    def reported(self) -> Failure | None:
+        """The error that what was handed on reports."""
+        return self._delivered_failure
+
     def end(self) -> None:
         """Take in that nothing more comes."""
         is_read = self._reader is not None and not self.terminal
