@@ -366,5 +366,7 @@ class LongSchedulerMachine(SchedulerMachine):
     """The same with many more examples."""
 
 
-TestLongSchedulerMachine = pytest.mark.long(LongSchedulerMachine.TestCase)
-TestLongSchedulerMachine.settings = settings(max_examples=10_000, stateful_step_count=60)
+TestLongSchedulerMachine = pytest.mark.timeout(1800)(
+    pytest.mark.long(LongSchedulerMachine.TestCase)
+)
+TestLongSchedulerMachine.settings = settings(max_examples=2000, stateful_step_count=50)
