@@ -8,9 +8,12 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .config import EngineConfig
+
+if TYPE_CHECKING:
+    from .gateway.server import Server
 
 __all__ = ["main"]
 
@@ -24,21 +27,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     del options["command"]
     options["api_keys"] = _keys(options.pop("api_key")) or None
     asked = {name: value for name, value in options.items() if value is not None}
-    from . import start
-    from .gateway.server import ServerStartError
-
     try:
-        server = start(asked.pop("model"), **asked)
-    except (ServerStartError, ValueError) as error:
-        print(f"smartclient-server: {error}", file=sys.stderr)
-        return 2
+        server = _start(asked.pop("model"), asked)
     except KeyboardInterrupt:
         return 130
+    if server is None:
+        return 2
     with server:
         print(f"serving on {server.base_url}", flush=True)
         _wait_for_signal()
         server.stop(drain=5.0)
     return 0
+
+
+def _start(model: str, options: dict[str, Any]) -> Server | None:
+    """The running server; `None` when it cannot start, which is then said on stderr."""
+    from . import start
+    from .gateway.server import ServerStartError
+
+    try:
+        return start(model, **options)
+    except (ServerStartError, ValueError) as error:
+        print(f"smartclient-server: {error}", file=sys.stderr)
+        return None
 
 
 def _wait_for_signal() -> None:

@@ -200,7 +200,9 @@ def _sentence(error: Exception) -> str:
 
 def main(arguments: list[str]) -> int:
     """Serve the front at the other end of the socket whose descriptor is given."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Whoever ends a group of processes means the front, which then lets requests finish.
+    for which in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(which, signal.SIG_IGN)
     with socket.socket(fileno=int(arguments[0])) as connection:
         config = _hello(connection)
         if config is None:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import server_reference
+from tests.end_to_end.tiny_calls import ANN, BOB
 
 if TYPE_CHECKING:
     from server_reference.gateway.server import Server
-
-ANN, BOB = "sk-ann", "sk-bob"
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +35,7 @@ def tiny_server(logged: list[Mapping[str, object]]) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def breakable_server() -> Iterator[Server]:
     """A server whose engine a test may stop or kill, as long as it comes back."""
     with server_reference.start("tiny", num_blocks=64) as server:

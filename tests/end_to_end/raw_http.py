@@ -8,7 +8,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -59,15 +59,22 @@ def post(base_url, path, body, *, key=None) -> Reply:
 
 
 class Stream:
-    """A request whose reply is read in pieces, or not at all."""
+    """A request whose reply is read in pieces, or not at all.
 
-    def __init__(self, base_url: str, path: str, body: Any, *, key: str | None = None) -> None:
+    Args:
+        cut: Share of the request that is sent.
+    """
+
+    def __init__(
+        self, base_url: str, path: str, body: Any, *, key: str | None = None, cut: float = 1
+    ) -> None:
         url = urlsplit(base_url)
         self._socket = socket.create_connection((url.hostname, url.port), timeout=30)
         payload = json.dumps(body).encode()
         head = f"POST {path} HTTP/1.1\r\nhost: {url.netloc}\r\ncontent-length: {len(payload)}\r\n"
         head += f"x-api-key: {key}\r\n\r\n" if key else "\r\n"
-        self._socket.sendall(head.encode() + payload)
+        request = head.encode() + payload
+        self._socket.sendall(request[: int(len(request) * cut)])
         self.received = b""
 
     def read_until(self, text: bytes) -> bytes:
@@ -78,6 +85,12 @@ class Stream:
                 raise AssertionError(f"the server closed before {text!r}: {self.received!r}")
             self.received += data
         return self.received
+
+    def read_some(self, size: int, *, seconds: float) -> None:
+        """Read `size` bytes at most, or what comes in `seconds`."""
+        self._socket.settimeout(seconds)
+        with suppress(TimeoutError):
+            self.received += self._socket.recv(size) if size else b""
 
     def read_to_the_end(self) -> bytes:
         """Read until the last chunk."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -14,28 +13,9 @@ import pytest
 import server_reference
 from server_reference.gateway.metering import Usage
 from server_reference.gateway.server import ServerStartError
-from tests.end_to_end.raw_http import Stream, opened, post, send, talk, until
+from tests.end_to_end.raw_http import opened, post, send, talk, until
+from tests.end_to_end.tiny_calls import ANN, BOB, BOTH, chat, messages
 from tests.server_reference.asgi import events
-
-ANN, BOB = "sk-ann", "sk-bob"
-
-
-def messages(content="Hello", *, max_tokens=4, **fields):
-    turns = [{"role": "user", "content": content}]
-    return {"model": "tiny", "max_tokens": max_tokens, "messages": turns} | fields
-
-
-def chat(content="Hello", **fields):
-    return {"model": "tiny", "messages": [{"role": "user", "content": content}]} | fields
-
-
-def is_idle(server):
-    stats = server.stats()
-    return (
-        stats is not None
-        and stats.num_running == stats.num_queued == 0
-        and stats.num_free_blocks == stats.num_blocks
-    )
 
 
 def test_a_message_streams(tiny_server):
@@ -156,9 +136,6 @@ def test_stages_of_a_stream_stand_in_its_header_and_before_its_end(tiny_server):
     assert re.fullmatch(r"server-timing decode;dur=\d+\.\d{3};start=\d+\.\d{3}", comment)
 
 
-BOTH = ("/v1/messages", "/v1/chat/completions")
-
-
 @pytest.mark.parametrize("path", BOTH)
 @pytest.mark.parametrize(
     ("change", "status"),
@@ -264,120 +241,6 @@ def test_a_connection_serves_many_requests_refusals_among_them(tiny_server):
         assert connection.sock.getsockname() == local
 
     assert statuses == [200, 400, 200] * 5
-
-
-LONG = {"max_tokens": 900, "temperature": 0}
-
-
-@pytest.mark.parametrize("how", ["close", "reset"])
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        pytest.param("/v1/messages", messages(stream=True, **LONG), id="anthropic"),
-        pytest.param("/v1/chat/completions", chat(stream=True, **LONG), id="openai"),
-    ],
-)
-def test_a_client_that_leaves_a_stream_frees_its_blocks(tiny_server, path, body, how):
-    until(lambda: is_idle(tiny_server))
-    stream = Stream(tiny_server.base_url, path, body, key=ANN)
-    stream.read_until(b"data: ")
-    assert tiny_server.stats().num_running == 1
-
-    getattr(stream, how)()
-
-    until(lambda: is_idle(tiny_server), seconds=1.0)
-
-
-def test_a_client_that_leaves_while_it_waits_frees_its_blocks(tiny_server):
-    until(lambda: is_idle(tiny_server))
-    stream = Stream(tiny_server.base_url, "/v1/messages", messages(**LONG), key=ANN)
-    until(lambda: tiny_server.stats().num_running == 1)
-
-    stream.close()
-
-    until(lambda: is_idle(tiny_server), seconds=1.0)
-
-
-def test_more_than_may_wait_are_429_and_others_are_not_harmed(tiny_server):
-    until(lambda: is_idle(tiny_server))
-    url = tiny_server.base_url
-    body = messages(stream=True, **LONG)
-    held = [Stream(url, "/v1/messages", body, key=ANN) for _ in range(5)]
-    until(lambda: tiny_server.stats().num_running + tiny_server.stats().num_queued == 5)
-
-    refused = [post(url, path, messages(), key=ANN) for path in BOTH]
-
-    for stream in held:
-        stream.close()
-    until(lambda: is_idle(tiny_server))
-    assert [reply.status for reply in refused] == [429, 429]
-    assert [int(reply.headers["retry-after"]) >= 1 for reply in refused] == [True, True]
-    assert refused[0].json()["error"]["type"] == "rate_limit_error"
-    assert refused[1].json()["error"]["code"] == "rate_limit_exceeded"
-    assert post(url, "/v1/messages", messages(), key=ANN).status == 200
-
-
-def engine_pid(server):
-    return server._engine._link._process.pid
-
-
-def test_headers_leave_after_two_seconds_without_a_token(breakable_server):
-    pid = engine_pid(breakable_server)
-    os.kill(pid, signal.SIGSTOP)
-    started = time.monotonic()
-    with Stream(breakable_server.base_url, "/v1/messages", messages(stream=True)) as stream:
-        stream.read_until(b"event: ping")
-        waited = time.monotonic() - started
-        os.kill(pid, signal.SIGCONT)
-        received = stream.read_to_the_end()
-
-    assert 1.9 < waited < 6
-    header = re.search(rb"server-timing: (.*)\r\n", received).group(1)
-    assert header.startswith(b"gateway;")
-    assert b"prefill" not in header
-    assert received.index(b"message_start") > received.index(b"event: ping")
-    assert re.search(rb": server-timing queue;.*, prefill;.*, decode;.*\n", received)
-
-
-def test_an_engine_that_dies_ends_its_streams_with_an_error_and_comes_back(breakable_server):
-    url, server = breakable_server.base_url, breakable_server
-    with (
-        Stream(url, "/v1/messages", messages(stream=True, **LONG)) as stream,
-        Stream(url, "/v1/chat/completions", chat(**LONG)) as waiting,
-    ):
-        stream.read_until(b"content_block_delta")
-        until(lambda: server.stats().num_running == 2)
-
-        os.kill(engine_pid(server), signal.SIGKILL)
-
-        received = stream.read_to_the_end()
-        assert b" 500 " in waiting.read_until(b"server_error").split(b"\r\n")[0]
-    assert b"event: error" in received
-    assert b"api_error" in received
-    assert b"message_stop" not in received
-    assert send(url, "GET", "/health").status == 503
-    assert post(url, "/v1/messages", messages()).status == 529
-    assert post(url, "/v1/chat/completions", chat()).status == 503
-    until(lambda: send(url, "GET", "/health").status == 200, seconds=60)
-    assert post(url, "/v1/messages", messages()).status == 200
-
-
-def test_stop_is_bounded_and_ends_streams_with_an_error():
-    server = server_reference.start("tiny", num_blocks=64)
-    pid = engine_pid(server)
-    with Stream(server.base_url, "/v1/messages", messages(stream=True, **LONG)) as stream:
-        stream.read_until(b"content_block_delta")
-        started = time.monotonic()
-
-        server.stop(drain=0.1)
-        server.stop()
-
-        assert time.monotonic() - started < 5
-        assert b"event: error" in stream.read_to_the_end()
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
-    with pytest.raises(ConnectionError):
-        send(server.base_url, "GET", "/health")
 
 
 def test_requests_are_metered_and_logged(tiny_server, logged):
