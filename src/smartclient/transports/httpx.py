@@ -192,7 +192,7 @@ class _Patch:
         return any(getattr(kind, name) is not was for kind, name, was in self._methods)
 
 
-_OURS = frozenset({b"host", b"content-length", b"transfer-encoding"})  # the connection's
+_OURS = frozenset({b"content-length", b"transfer-encoding"})  # the connection's
 
 
 def _closed(connections: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from .._call import Call, Headers, Origin, Timeline
 from .._errors import ExchangeError, ExchangeKind
 
-__all__ = ["AsyncInner", "Inner", "address_of", "as_family", "body_of"]
+__all__ = ["MAX_FORM", "AsyncInner", "Inner", "address_of", "as_family", "body_of"]
 
 
 def address_of(request: Any) -> tuple[Origin, str]:
@@ -22,10 +22,21 @@ def address_of(request: Any) -> tuple[Origin, str]:
     return origin, url.raw_path.decode("ascii")
 
 
+MAX_FORM = 64 << 20
+
+
 def body_of(request: Any) -> Any:
-    """The request's bytes, or its stream when they were never read."""
+    """The request's bytes, or its stream when they were never read.
+
+    A form of up to 64 MiB is read now: only bytes can be sent again, and with their length.
+    """
     content = getattr(request, "_content", None)
-    return content if isinstance(content, bytes) else request.stream
+    if isinstance(content, bytes):
+        return content
+    length = request.headers.get("content-length", "")
+    if hasattr(request.stream, "__iter__") and length.isdecimal() and int(length) <= MAX_FORM:
+        return request.read()
+    return request.stream
 
 
 # Errors, both ways.
