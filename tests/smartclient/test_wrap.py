@@ -10,6 +10,7 @@ import httpx
 import httpx2
 import openai
 import pytest
+from openai._models import FinalRequestOptions
 
 import smartclient
 from smartclient import last_report, unwrap, wrap
@@ -199,6 +200,16 @@ def test_a_calls_own_limit_comes_first(sdk):
         sdk.ask(client.with_options(max_retries=0))
 
     assert len(transport.requests) == 1
+
+
+def test_the_sdks_options_are_left_as_they_were():
+    """They are used again, for the next page of a list."""
+    client, _ = Sdk(openai.OpenAI, httpx2, BLOCKING).client((200, CHAT, {}))
+    options = FinalRequestOptions.construct(method="post", url="/x", max_retries=3)
+
+    wrap(client).request(dict, options)
+
+    assert options.max_retries == 3
 
 
 def test_a_limit_given_to_wrap_is_the_clients(sdk):

@@ -166,6 +166,16 @@ def test_the_servers_stages_begin_when_the_request_was_sent():
     assert report.attempts[0].stages["prefill"] == Stage(3.0, 0.5)
 
 
+def test_only_the_attempt_that_was_answered_has_the_servers_stages():
+    call = a_call()
+    for at in (1.0, 2.0):
+        call.trace.begin(call.origin, at=at).timeline.send = Span(at, at)
+
+    report = report_of(*watched(call, server_timing="queue;dur=1000"))
+
+    assert ["queue" in one.stages for one in report.attempts] == [False, True]
+
+
 def test_without_a_send_the_servers_stages_have_no_place():
     report = report_of(*watched(server_timing="queue;dur=1000"))
 

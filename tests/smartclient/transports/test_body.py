@@ -215,6 +215,17 @@ def test_a_body_ends_once(world, steps):
     assert len(watch.outcomes) + len(leftovers) == 1
 
 
+def test_the_end_stays_where_it_was(world):
+    clock = ManualClock(5.0)
+    reply, _ = world.reply(a_stream(START), clock=clock)
+
+    world.do(reply.handle.close())
+    clock.advance(2.0)
+    world.do(reply.handle.close())
+
+    assert reply.handle._attempt.ended == 5.0
+
+
 def test_the_end_is_told_even_when_closing_fails(world):
     watch = Watch()
     reply, response = world.reply(a_stream(START), taps=[watch])
