@@ -199,6 +199,22 @@ def test_a_body_that_can_be_read_once_is_not_sent_twice():
     assert reply is busy
 
 
+def test_nor_when_its_connection_broke():
+    error = an_error("closed", "part")
+
+    with pytest.raises(ExchangeError):
+        play(retry().flow(a_call(body=iter([b"x"])), exchange), [error])
+
+
+def test_it_is_sent_again_when_nothing_of_it_was_read():
+    ok = a_reply()
+    flow = retry().flow(a_call(body=iter([b"x"])), exchange)
+
+    reply, _ = play(flow, [an_error("connect"), None, ok, None])
+
+    assert reply is ok
+
+
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [

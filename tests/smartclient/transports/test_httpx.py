@@ -283,6 +283,28 @@ def test_a_failure_in_the_body_is_the_familys_and_ours(home, family):
     assert caught.value.request.method == "POST"
 
 
+def test_a_stream_that_ends_early_is_a_failure_of_the_family(home, family):
+    """The client would take what came for the whole answer."""
+    client, _, _ = upgraded(home, family, a_stream(START + text("Pa")))
+
+    with in_a_call(), pytest.raises(family.RemoteProtocolError) as caught:
+        posted(home, client)
+
+    assert isinstance(caught.value, ExchangeError)
+    assert "without its terminal event" in str(caught.value)
+
+
+def test_a_stream_that_was_closed_has_not_ended_early(home, family):
+    client, _, _ = upgraded(home, family, a_stream(START + text("Pa"), STOP))
+
+    with in_a_call():
+        response = streamed(home, client)
+        stream = response.stream
+        home.do(response.aclose() if home.is_async else response.close())
+
+    assert home.all(stream) == []
+
+
 @pytest.mark.parametrize(
     ("pieces", "finished"),
     [

@@ -10,8 +10,10 @@ import sys
 import weakref
 from collections import deque
 
+import anthropic
 import httpx
 import httpx2
+import openai
 import pytest
 
 from smartclient._call import Origin, Timeline
@@ -122,6 +124,23 @@ def test_a_body_is_bytes_or_a_stream_that_nobody_has_read(family):
 
     assert body_of(a_request(family, content=b"abc")) == b"abc"
     assert body_of(unread) is unread.stream
+
+
+def test_a_form_is_read_so_that_it_can_be_sent_again(family):
+    request = family.Request("POST", URL, files={"file": b"abc"})
+
+    body = body_of(request)
+
+    assert b"abc" in body
+    assert body_of(request) is body
+    assert len(body) == int(request.headers["content-length"])
+
+
+def test_a_form_of_unknown_length_is_left_a_stream(family):
+    request = a_request(family, content=Pieces([b"x"]))
+    request.headers["content-length"] = str(65 << 20)
+
+    assert body_of(request) is request.stream
 
 
 # Replies.
@@ -345,6 +364,18 @@ def test_an_error_of_both_families_pickles(family, copied):
 
     assert type(again) is type(error)
     assert (str(again), again.kind, again.maybe_processed) == ("it broke", "closed", True)
+
+
+@pytest.mark.parametrize("sdk", [anthropic, openai], ids=["anthropic", "openai"])
+def test_an_error_can_be_an_sdks_too(family, sdk):
+    """For an SDK that lets the errors of its HTTP client out of a stream."""
+    error = as_family(an_error(), family, a_request(family), sdk=sdk.__name__)
+
+    again = pickle.loads(pickle.dumps(error))
+
+    assert isinstance(error, sdk.APIConnectionError)
+    assert isinstance(error, family.ReadError)
+    assert (type(again), again.message, again.kind) == (type(error), "it broke", "read")
 
 
 def test_an_error_of_both_families_arrives_in_another_process(family):
