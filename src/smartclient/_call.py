@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -46,17 +46,16 @@ class Origin(Struct, frozen=True):
         Raises:
             ValueError: No http or https URL, or without a host.
         """
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError:  # its message shows the URL, and that may hold a key
+        parts, port = _parted(url)
+        if parts is None:
             raise ValueError(
                 "the URL's host or port cannot be read; a port is a number up to 65535, and an "
                 "IPv6 address stands in brackets"
-            ) from None
+            )
         scheme = parts.scheme.lower()
         if scheme not in ("http", "https") or not parts.hostname:
-            begins = f"begins with {scheme}:" if scheme else "has no scheme"
+            # A long one is no scheme, but may be a key in the wrong place.
+            begins = f"begins with {scheme}:" if 0 < len(scheme) <= 16 else "has no scheme"
             raise ValueError(
                 f"a URL must begin with http:// or https:// and name a host; this one {begins}"
             )
@@ -64,6 +63,14 @@ class Origin(Struct, frozen=True):
         port = (443 if scheme == "https" else 80) if port is None else port
         secure: Literal["http", "https"] = "https" if scheme == "https" else "http"
         return cls(secure, parts.hostname, port), target
+
+
+def _parted(url: str) -> tuple[SplitResult | None, int | None]:
+    try:
+        parts = urlsplit(url)
+        return parts, parts.port
+    except ValueError:  # it shows the URL, which may hold a key: not even a context keeps it
+        return None, None
 
 
 class Headers:

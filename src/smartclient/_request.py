@@ -214,7 +214,8 @@ def success(reply: Reply) -> Reply:
     if reply.status < 300:
         return reply
     if reply.status < 400:
-        where = reply.headers.get("location") or "nowhere"
+        # Without its query, which may hold a key.
+        where = (reply.headers.get("location") or "nowhere").partition("?")[0]
         failure = Failure(kind="invalid", message=f"it redirects to {where}; use that base_url")
     else:
         failure = reply.handle.intake.error_reply()
@@ -239,11 +240,23 @@ def failure_error(failure: Failure, reply: Reply, *, status: int | None) -> Smar
         status=status,
         type=failure.type,
         code=failure.code,
-        message=failure.message,
+        message=_without_keys(failure.message, reply.call.headers),
         request_id=reply.headers.get(header),
         attempts=len(reply.call.trace.attempts),
         hint=_HINTS.get(failure.kind, ""),
     )
+
+
+_CREDENTIALS = frozenset({"authorization", "x-api-key", "api-key"})
+
+
+def _without_keys(text: str, headers: Headers) -> str:
+    """`text` of a server that repeats what it was sent, without the caller's keys."""
+    for name, value in headers:
+        key = value.rpartition(" ")[2]
+        if key and name.lower() in _CREDENTIALS:
+            text = text.replace(key, "[key]")
+    return text
 
 
 _BY_KIND: dict[str, type[StatusError]] = {
@@ -302,9 +315,10 @@ def decoded(reply: Reply, body: bytes, kind: Any) -> Any:
         return adapter.value(body)
     except msgspec.DecodeError as error:
         content_type = reply.headers.get("content-type") or "no content-type"
+        path = reply.call.target.partition("?")[0]  # a query may hold a key
         raise MalformedReplyError(
             f"{reply.call.origin} answered {reply.status} with {content_type}, which is not "
-            f"what {reply.call.target} promises: {error}",
+            f"what {path} promises: {error}",
             status=reply.status,
             content_type=content_type,
             excerpt=body[:200],

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 import server_reference
+from smartclient.net import blocking
 from tests.end_to_end.tiny_calls import ANN, BOB
 
 if TYPE_CHECKING:
     from server_reference.gateway.server import Server
+
+
+@pytest.fixture(autouse=True)
+def no_idle_connections() -> Iterator[None]:
+    """Each test finds the process's pools empty."""
+    yield
+    blocking.close_idle()
 
 
 @pytest.fixture(scope="session")

@@ -327,6 +327,7 @@ def test_an_error_says_what_to_do_where_we_know_it(body, status, advice):
     [
         pytest.param({"location": "https://b.example/"}, "https://b.example/", id="somewhere"),
         pytest.param({}, "nowhere", id="nowhere"),
+        pytest.param({"location": "http://b/?key=secret"}, "http://b/;", id="without-its-query"),
     ],
 )
 def test_a_redirect_is_no_success(headers, where):

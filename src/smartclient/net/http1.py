@@ -32,10 +32,16 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _DELIMITERS = frozenset({"content-length", "transfer-encoding"})
 _NOBODY = object()  # has none of the methods that httptools would call
 _CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
-_FRAMING_LENGTHS = frozenset(
-    map(len, ("connection", "keep-alive", "content-length", "transfer-encoding"))
-)
+_FRAMING = ("connection", "keep-alive", "content-length", "transfer-encoding")
+_FRAMING_LENGTHS = frozenset(map(len, _FRAMING))
 _BODILESS = frozenset({"GET", "HEAD", "DELETE", "OPTIONS", "TRACE"})
+
+
+class _Head(bytes):
+    """Bytes that hold a key: what shows the frames of an error shows nothing of it."""
+
+    def __repr__(self) -> str:
+        return f"Head({len(self):,} bytes, not shown)"
 
 
 @lru_cache(maxsize=512)
@@ -74,7 +80,7 @@ def _host_of(origin: Origin) -> str:
     return host if origin.port == default else f"{host}:{origin.port}"
 
 
-def head_of(call: Call) -> bytes:
+def head_of(call: Call) -> _Head:
     """The request line and header fields of `call`, `host` first, up to the empty line.
 
     Raises:
@@ -82,12 +88,20 @@ def head_of(call: Call) -> bytes:
             header that the connection adds by itself. The value is never shown.
         TypeError: A body that is neither bytes nor an iterable of bytes.
     """
-    method, target, body = call.method, call.target, call.body
+    method, target = call.method, call.target
     if not _TOKEN.fullmatch(method):
         raise ValueError("the method is no HTTP token; use one such as GET or POST")
     if not (target.isascii() and target.isprintable()) or " " in target or not target:
         raise ValueError("the path and query hold spaces or characters outside ASCII; quote them")
-    lines, values, host, is_valid = [], [], None, True
+    head = _fields_of(call)
+    if head is None:
+        raise _refuse_header(call)
+    return head
+
+
+def _fields_of(call: Call) -> _Head | None:
+    """The head; `None` for fields that cannot be sent: no frame of their error holds them."""
+    lines, values, host = [], [], None
     for name, value in call.headers.fields:
         kind = _kind_of_name(name)
         values.append(value)
@@ -96,15 +110,15 @@ def head_of(call: Call) -> bytes:
         elif kind == "host":
             host = value
         else:
-            is_valid = False
+            return None
     together = "".join(values)
     # Two passes in C tell for nearly every call that all values are fine.
     is_plain = together.isascii() and together.isprintable()
-    if not is_valid or not (is_plain or _VALUE.fullmatch(together)):
-        raise _refuse_header(call)
-    fields = "".join(lines)
-    head = f"{method} {target} HTTP/1.1\r\nhost: {host or _host_of(call.origin)}\r\n{fields}"
-    return f"{head}{_delimiter(method, body)}\r\n".encode("latin-1")
+    if not (is_plain or _VALUE.fullmatch(together)):
+        return None
+    first = f"{call.method} {call.target} HTTP/1.1\r\nhost: {host or _host_of(call.origin)}\r\n"
+    last = f"{_delimiter(call.method, call.body)}\r\n"
+    return _Head("".join((first, *lines, last)).encode("latin-1"))
 
 
 def _delimiter(method: str, body: object) -> str:
@@ -119,12 +133,10 @@ def _delimiter(method: str, body: object) -> str:
     return "transfer-encoding: chunked\r\n"
 
 
-def joined(head: bytes, body: bytes | bytearray) -> tuple[bytes, memoryview | None]:
+def joined(head: bytes, body: bytes | bytearray) -> tuple[_Head, memoryview | None]:
     """What to write first, and what is left of a body too large to be copied."""
-    if len(body) <= JOIN_LIMIT:
-        return head + body, None
-    view = memoryview(body)
-    return head + bytes(view[:JOIN_LIMIT]), view[JOIN_LIMIT:]
+    rest = memoryview(body)[JOIN_LIMIT:] if len(body) > JOIN_LIMIT else None
+    return _Head(head + body[:JOIN_LIMIT]), rest
 
 
 def chunk(data: bytes) -> bytes:
