@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from math import inf
-from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -16,6 +15,7 @@ from .._errors import SmartClientError
 from .._flow import Outcome, Tap
 from ..wire import Delta, Failure, Part, failure_by_status
 from ..wire.reader import EventReader
+from .codings import decompressors
 
 __all__ = ["MAX_ERROR_BODY", "MAX_PEEK", "MAX_WATCHED_BODY", "Chunk", "Intake"]
 
@@ -23,7 +23,6 @@ __all__ = ["MAX_ERROR_BODY", "MAX_PEEK", "MAX_WATCHED_BODY", "Chunk", "Intake"]
 MAX_PEEK = 1 << 20
 MAX_ERROR_BODY = 64 << 10
 MAX_WATCHED_BODY = 16 << 20  # of a JSON reply: past that, its usage stays unknown
-_MAX_CODINGS = 5
 
 
 class Chunk(Struct, frozen=True):
@@ -44,10 +43,6 @@ class Chunk(Struct, frozen=True):
     broken: SmartClientError | None = None
 
 
-class _Decoder(Protocol):
-    def decompress(self, data: bytes, /) -> bytes: ...
-
-
 class Intake:
     """Takes in one body.
 
@@ -64,7 +59,7 @@ class Intake:
         self._adapter = reply.call.adapter
         media_type = (reply.headers.get("content-type") or "").partition(";")[0].strip().lower()
         is_success = 200 <= reply.status < 300
-        self._decoders = _decoders(reply.headers.get("content-encoding"))
+        self._decoders = decompressors(reply.headers.get("content-encoding"))
         is_known = self._adapter is not None and self._decoders is not None
         self.is_events = is_known and is_success and media_type == _EVENTS
         self._reader = EventReader(self._adapter) if self._adapter and self.is_events else None
@@ -240,17 +235,3 @@ def _num_choices(reply: Reply) -> float:
         return inf
     number = payload.get("n")
     return number if isinstance(number, int) else 1
-
-
-def _decoders(encoding: str | None) -> list[Any] | None:
-    """What undoes `encoding`, in the order to apply; `None` for one that we do not know."""
-    if not encoding:
-        return []
-    names = [name.strip().lower() for name in encoding.split(",")]
-    names = [name for name in names if name not in ("", "identity")]
-    if len(names) > _MAX_CODINGS or any(name not in _CODINGS for name in names):
-        return None
-    return [zlib.decompressobj(_CODINGS[name]) for name in reversed(names)]
-
-
-_CODINGS = {"gzip": 31, "x-gzip": 31, "deflate": 15}  # zlib's `wbits`
