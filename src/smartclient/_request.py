@@ -34,8 +34,8 @@ __all__ = [
     "Session",
     "Unset",
     "decoded",
-    "events",
     "failure_error",
+    "not_events",
     "success",
 ]
 
@@ -273,24 +273,21 @@ _HINTS = {
 }
 
 
-def events(reply: Reply) -> Reply:
-    """`reply`, unless it is not the event stream that was asked for.
-
-    Raises:
-        MalformedReplyError: With what it is instead.
-    """
-    if reply.handle.intake.is_events:
-        return reply
+def not_events(reply: Reply) -> SmartClientError:
+    """The exception for a reply that is not the event stream that was asked for."""
+    intake = reply.handle.intake
+    failure = intake.no_stream()
+    if failure.kind != "malformed":  # an error under a status that was good
+        return failure_error(failure, reply, status=reply.status)
     kind = reply.headers.get("content-type") or "no content-type"
     encoding = reply.headers.get("content-encoding")
     packed = f" in content-encoding {encoding}" if encoding else ""
-    reply.cut()
-    raise MalformedReplyError(
+    return MalformedReplyError(
         f"a stream was asked for, but {reply.call.origin} answered {reply.status} with {kind}"
         f"{packed}; does a proxy stand between?",
         status=reply.status,
         content_type=kind,
-        excerpt=b"",
+        excerpt=intake.beginning[:200],
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, Unpack, overload
 from ._call import Call, Reply
 from ._clock import under_trio
 from ._params import ChatParams, CountParams, MessageParams, split
-from ._request import MAX_BODY, Session, decoded, events, success
+from ._request import MAX_BODY, Session, decoded, not_events, success
 from ._settings import Settings, net_options, settings_of
 from ._stream import AsyncMessageStream, AsyncStream, MessageStream, Stream
 from ._wrap import report_of
@@ -98,7 +98,12 @@ class Client:
 
     def _start(self, path: str, params: Mapping[str, Any], *required: str) -> Stream[Any]:
         reply, _ = self._send(path, params, required)
-        return Stream(events(reply))
+        if reply.handle.intake.is_events:
+            return Stream(reply)
+        reply.handle.begin()
+        error = not_events(reply)
+        reply.handle.close()
+        raise error
 
     def _fetch(self, path: str, params: Mapping[str, Any], *required: str, kind: Any = None) -> Any:
         reply, performer = self._send(path, params, required)
@@ -172,7 +177,12 @@ class AsyncClient:
         self, path: str, params: Mapping[str, Any], *required: str
     ) -> AsyncStream[Any]:
         reply, _ = await self._send(path, params, required)
-        return AsyncStream(events(reply))
+        if reply.handle.intake.is_events:
+            return AsyncStream(reply)
+        await reply.handle.begin()
+        error = not_events(reply)
+        await reply.handle.close()
+        raise error
 
     async def _fetch(
         self, path: str, params: Mapping[str, Any], *required: str, kind: Any = None

@@ -246,10 +246,21 @@ def test_an_error_that_came_with_status_200_is_raised(home, make, ask):
 def test_json_in_the_place_of_a_stream_is_malformed(home):
     client, provider = an_anthropic(home, Answer(MESSAGE))
 
-    with pytest.raises(MalformedReplyError, match="a stream was asked for"):
+    with pytest.raises(MalformedReplyError, match="a stream was asked for") as caught:
         home.do(client.messages.create(stream=True, **GIVEN))
 
-    assert provider.responses[0].num_cuts + len(provider.responses[0].closed) >= 1
+    assert caught.value.excerpt == MESSAGE[:200]
+    assert provider.responses[0].closed == [False]
+    assert client.last_report.error == "malformed"
+
+
+def test_an_error_in_the_place_of_a_stream_is_raised_as_such(home):
+    client, _ = an_anthropic(home, Answer(BUSY))
+
+    with pytest.raises(OverloadedError, match="answered 200 overloaded_error: busy"):
+        home.do(client.messages.create(stream=True, **GIVEN))
+
+    assert client.last_report.error == "overloaded_error"
 
 
 def test_a_connection_that_fails_is_an_exchange_error(home):

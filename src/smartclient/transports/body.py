@@ -131,6 +131,11 @@ class Body(_Ending):
         self._came(data)
         return bool(data)
 
+    def begin(self) -> None:
+        """Hold back the beginning, at most 64 KiB, for an error that tells what it is."""
+        while self.intake.wants_error_body and self.fetch():
+            pass
+
     def next(self) -> Chunk | None:
         """Hand on the next chunk; `None` at the end."""
         if self.is_over:
@@ -198,6 +203,11 @@ class AsyncBody(_Ending):
             raise
         self._came(data)
         return bool(data)
+
+    async def begin(self) -> None:
+        """Hold back the beginning, at most 64 KiB, for an error that tells what it is."""
+        while self.intake.wants_error_body and await self.fetch():
+            pass
 
     async def next(self) -> Chunk | None:
         """Hand on the next chunk; `None` at the end."""

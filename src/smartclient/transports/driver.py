@@ -154,8 +154,7 @@ class Performer(_Performing):
     def peek(self, reply: Reply) -> Failure | None:
         body: Body = reply.handle
         if reply.status >= 400:
-            while body.intake.wants_error_body and body.fetch():
-                pass
+            body.begin()
             return body.intake.error_reply()
         while not body.intake.is_decided and body.fetch():
             pass
@@ -220,8 +219,7 @@ class AsyncPerformer(_Performing):
     async def peek(self, reply: Reply) -> Failure | None:
         body: AsyncBody = reply.handle
         if reply.status >= 400:
-            while body.intake.wants_error_body and await body.fetch():
-                pass
+            await body.begin()
             return body.intake.error_reply()
         while not body.intake.is_decided and await body.fetch():
             pass

@@ -132,13 +132,23 @@ class Intake:
     def wants_error_body(self) -> bool:
         return self._num_held < MAX_ERROR_BODY
 
+    @property
+    def beginning(self) -> bytes:
+        """What is held, decoded; at most 64 KiB of it."""
+        return b"".join(chunk.decoded or b"" for chunk in self.held)[:MAX_ERROR_BODY]
+
+    def no_stream(self) -> Failure:
+        """Read what is held as the body of a success that should have been a stream."""
+        told = self._adapter.whole(self.beginning).failure if self._adapter else None
+        self._delivered_failure = told or Failure(kind="malformed", message="it is no stream")
+        return self._delivered_failure
+
     def error_reply(self) -> Failure:
         """Read what is held as the body of an error reply."""
         if self._adapter is None:
             failure = failure_by_status(self._status)
         else:
-            body = b"".join(chunk.decoded or b"" for chunk in self.held)
-            failure = self._adapter.failure(self._status, body[:MAX_ERROR_BODY])
+            failure = self._adapter.failure(self._status, self.beginning)
         self._delivered_failure = failure  # however much of it the reader then takes
         return failure
 
