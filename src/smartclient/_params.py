@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Required, TypedDict
 
 from ._call import Timeout
@@ -11,7 +11,7 @@ from ._request import PerCall
 __all__ = ["CallParams", "ChatParams", "CountParams", "MessageParams", "Turns", "split"]
 
 # Mappings, or messages and blocks that came back from an earlier call.
-Turns = Iterable[Any]
+Turns = Sequence[Any]
 
 
 class CallParams(TypedDict, total=False):

@@ -204,7 +204,7 @@ class Refusing:
 
     def __init__(self, status: int, *fields: str) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = "http://127.0.0.1:%d" % self._listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.requests = 0
         head = [f"HTTP/1.1 {status} No", "content-length: 2", "content-type: application/json"]
         self._answer = "\r\n".join([*head, *fields, "", "{}"]).encode()
@@ -295,7 +295,7 @@ def test_an_endpoint_that_no_adapter_knows_is_retried_too():
 )
 def test_a_refused_connection_is_the_sdks_own_error(make, connection_error, family):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = "http://127.0.0.1:%d" % taken.getsockname()[1]
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     with smartclient.wrap(make(url)) as client:
         resource = client.messages if isinstance(client, Anthropic) else client.chat.completions
 
