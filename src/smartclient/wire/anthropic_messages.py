@@ -98,7 +98,7 @@ class AnthropicMessages:
     def _odd_part(self, event: Event, error: Exception) -> Part:
         """Data that the decoder refused: nothing, nulls, a foreign terminal mark, or worse."""
         text = event.data.strip()
-        if text in ("", "[DONE]"):
+        if text in ("", "null", "[DONE]"):
             return _SILENT
         try:
             if event.event == "error":

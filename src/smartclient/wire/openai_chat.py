@@ -96,7 +96,7 @@ class OpenAIChat:
         text = event.data.strip()
         if text == "[DONE]":
             return _DONE
-        if not text:
+        if text in ("", "null"):
             return _SILENT
         try:
             if event.event == "error":

@@ -120,6 +120,7 @@ def test_message_stop_is_terminal():
         pytest.param(Event("ping", '{"type":"ping"}'), id="ping"),
         pytest.param(Event("ping", ""), id="ping-without-json"),
         pytest.param(Event("message", "[DONE]"), id="another-formats-end"),
+        pytest.param(Event("message", "null"), id="null"),
     ],
 )
 def test_what_is_no_content_is_silent(event):

@@ -91,8 +91,9 @@ def test_the_terminal_mark_is_no_json(data):
     assert ADAPTER.part(Event("message", data)) == Part(None, Delta(is_terminal=True))
 
 
-def test_empty_data_is_silent():
-    assert ADAPTER.part(Event("message", "")) == Part(None, Delta())
+@pytest.mark.parametrize("data", ["", " ", "null"])
+def test_data_that_says_nothing_is_silent(data):
+    assert ADAPTER.part(Event("message", data)) == Part(None, Delta())
 
 
 @pytest.mark.parametrize(
