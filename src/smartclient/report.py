@@ -80,7 +80,7 @@ class CallReport(Struct, frozen=True, kw_only=True):
         request_id: What to quote to the provider.
         server: Stages as the server told them, `start` counting from the call's arrival.
         error: Why the call failed: the kind of error; `incomplete` or `cut` for a body that
-            ended early.
+            ended early, `cut` also for a call that was cancelled.
     """
 
     provider: str | None

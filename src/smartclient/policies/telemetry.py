@@ -29,10 +29,9 @@ class Telemetry:
     def flow(self, call: Call, call_next: Next) -> Flow[Reply]:
         try:
             reply = yield from call_next(call)
-        except (ExchangeError, RefusedError) as error:
-            kind = error.kind if isinstance(error, ExchangeError) else "refused"
+        except BaseException as error:  # also of a caller who is cancelled, or leaves
             watch = _Watch(call, self._publish)
-            watch.report(Outcome("failed", self._clock.monotonic(), kind))
+            watch.report(Outcome("failed", self._clock.monotonic(), _kind(error)))
             raise
         reply.taps.append(_Watch(call, self._publish, status=reply.status, headers=reply.headers))
         return reply
@@ -130,6 +129,18 @@ class _Watch:
             waited = sum(span.duration for span in trace.backoffs)
             stages["backoff"] = Stage(trace.backoffs[0].start - since, waited)
         return stages
+
+
+def _kind(error: BaseException) -> str:
+    match error:
+        case ExchangeError():
+            return error.kind
+        case RefusedError():
+            return "refused"
+        case Exception():
+            return type(error).__name__
+        case _:
+            return "cut"
 
 
 def _placed(server: dict[str, Stage], trace: Trace) -> dict[str, Stage]:

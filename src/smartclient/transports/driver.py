@@ -147,6 +147,9 @@ class Performer(_Performing):
         except ExchangeError as error:
             self._failed(attempt, error)
             raise
+        except BaseException:  # cancelled, for one
+            attempt.ended = self._clock.monotonic()
+            raise
         reply = self._reply(call, response, attempt)
         reply.handle = Body(response, reply, attempt, self._clock, self._leftovers, self.run)
         return reply
@@ -211,6 +214,9 @@ class AsyncPerformer(_Performing):
             response = await self._connector.exchange(call, attempt.timeline)
         except ExchangeError as error:
             self._failed(attempt, error)
+            raise
+        except BaseException:  # cancelled, for one
+            attempt.ended = self._clock.monotonic()
             raise
         reply = self._reply(call, response, attempt)
         reply.handle = AsyncBody(response, reply, attempt, self._clock, self._leftovers, self.run)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from smartclient._call import Origin, Span
@@ -120,6 +122,9 @@ def test_a_body_that_ended_early_says_how(outcome, error):
     [
         pytest.param(ExchangeError("no", kind="connect"), "connect", id="exchange"),
         pytest.param(RefusedError("no"), "refused", id="refused"),
+        pytest.param(asyncio.CancelledError(), "cut", id="cancelled"),
+        pytest.param(KeyboardInterrupt(), "cut", id="interrupted"),
+        pytest.param(ValueError("a bad header"), "ValueError", id="ours"),
     ],
 )
 def test_a_call_without_a_reply_is_reported_at_once(error, kind):

@@ -294,3 +294,13 @@ def test_a_failed_call_is_freed_at_once_when_awaited():
         return error()
 
     assert asyncio.run(main()) is None
+
+
+def test_an_attempt_that_was_left_has_an_end(world):
+    clock, trace = ManualClock(7.0), Trace(started=0.0)
+    performer = world.performer(world.provider(KeyboardInterrupt()), clock=clock, trace=trace)
+
+    with pytest.raises(KeyboardInterrupt):
+        world.do(performer.exchange(a_call()))
+
+    assert trace.attempts[0].ended == 7.0
