@@ -33,6 +33,9 @@ class Sizes:
 QUICK = Sizes(rows=(1, 2), prompt_tokens=8, steps=3, rounds=1)
 
 
+_QUIET = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TQDM_DISABLE": "1"}
+
+
 def run(sizes: Sizes, progress: Progress) -> Outcome:
     """Decode the same prompts with the same bf16 weights in two processes, in turn."""
     samples: dict[tuple[str, int], list[float]] = {}
@@ -40,7 +43,7 @@ def run(sizes: Sizes, progress: Progress) -> Outcome:
         workers = {}
         for name in ENGINES:
             progress(f"loading {name}")
-            worker = Worker("-m", "benchmarks.decode", name, sizes.model)
+            worker = Worker("-m", "benchmarks.decode", name, sizes.model, extra=_QUIET)
             workers[name] = stack.enter_context(worker)
             workers[name].read()
         for number in range(sizes.rounds):
@@ -131,18 +134,22 @@ class _Endless:
 def _transformers(model: str) -> Decoding:
     """The peer, on the same file's weights."""
     import torch
-    from transformers import AutoModelForCausalLM
-    from transformers.utils import logging
+    from transformers import AutoModelForCausalLM, GgufConfig
 
     from server_reference.models.registry import resolve
 
-    logging.disable_progress_bar()
     gguf = resolve(model).gguf
     assert gguf is not None
     peer: Any = AutoModelForCausalLM.from_pretrained(
-        gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16
+        gguf.parent,
+        gguf_file=gguf.name,
+        dtype=torch.bfloat16,
+        quantization_config=GgufConfig(dequantize=True),
     )
     peer.eval()
+    kinds = {(type(one).__name__, one.weight.dtype) for one in peer.modules() if _is_linear(one)}
+    if kinds != {("Linear", torch.bfloat16)}:
+        raise RuntimeError(f"transformers did not load plain bf16 weights, but {kinds}")
 
     def generated(prompts: list[list[int]], tokens: int) -> tuple[int, float]:
         ids = torch.tensor(prompts)
@@ -165,6 +172,10 @@ def _transformers(model: str) -> Decoding:
         return tokens - first, seconds - prefill
 
     return decode
+
+
+def _is_linear(module: Any) -> bool:
+    return "Linear" in type(module).__name__
 
 
 ENGINES: dict[str, Callable[[str], Decoding]] = {

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from .instructions import Counter, has_valgrind
+from .instructions import Counter, CountError, has_valgrind
 from .paths import CALIBRATION, PATHS
 from .processes import running_upstream
 
@@ -109,22 +109,27 @@ def read(path: Path = BASELINE) -> dict[str, Entry]:
     return {name: Entry(**fields) for name, fields in json.loads(path.read_text()).items()}
 
 
-def main(*, update: bool) -> int:
+def main(*, update: bool, baseline: Path = BASELINE) -> int:
     """Compare, or with `update` record; the exit status."""
     if not has_valgrind():
         _say("valgrind is missing, so nothing is counted; on Debian: apt install valgrind")
         return 1 if update or os.environ.get("CI") == "true" else 0
-    recorded = read()
-    if update:
-        entries = recorded | {key(): measure()}
-        plain = {name: asdict(entry) for name, entry in sorted(entries.items())}
-        BASELINE.write_text(json.dumps(plain, indent=2) + "\n")
-        return 0
-    if key() not in recorded:
+    recorded = read(baseline)
+    if not update and key() not in recorded:
         known = ", ".join(recorded) or "nothing"
         _say(f"no baseline for {key()}, only for {known}; nothing is compared")
         return 0
-    return _judge(measure(), recorded[key()])
+    try:
+        measured = measure()
+    except CountError as error:
+        _say(str(error))
+        return 1
+    if update:
+        entries = recorded | {key(): measured}
+        plain = {name: asdict(entry) for name, entry in sorted(entries.items())}
+        baseline.write_text(json.dumps(plain, indent=2) + "\n")
+        return 0
+    return _judge(measured, recorded[key()])
 
 
 def _judge(measured: Entry, recorded: Entry) -> int:

@@ -14,7 +14,7 @@ from .processes import ROOT
 __all__ = ["CountError", "Counter", "has_valgrind"]
 
 _TOTAL = re.compile(r"Collected\s*:\s*([0-9]+)")
-_TIMEOUT = 120.0  # seconds for one process
+_TIMEOUT = 240.0  # seconds for one process
 
 
 class CountError(RuntimeError):
@@ -41,19 +41,25 @@ class Counter:
         """Instructions of one step of `path`."""
         self._run([], path)  # also writes the bytecode of what it imports
         found = _TOTAL.search(self._run(_tool(), path))
-        if found is None:
-            raise CountError(f"valgrind printed no total for {path.name}; run it by hand")
+        if found is None or found[1] == "0":
+            raise CountError(
+                f"valgrind counted nothing in {path.name}: does it find the symbol ffi_call?"
+            )
         return int(found[1]) / path.steps
 
     def _run(self, tool: list[str], path: Path) -> str:
-        done = subprocess.run(
-            [*tool, sys.executable, "-m", "benchmarks.paths", path.name],
-            cwd=ROOT,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT,
-        )
+        command = [*tool, sys.executable, "-m", "benchmarks.paths", path.name]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=self._environment,
+                capture_output=True,
+                text=True,
+                timeout=_TIMEOUT,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise CountError(f"{path.name} took more than {_TIMEOUT:.0f} s; count less") from error
         if done.returncode != 0:
             raise CountError(f"{path.name} failed ({done.returncode}):\n{done.stderr.strip()}")
         return done.stderr
@@ -61,6 +67,8 @@ class Counter:
 
 def _tool() -> list[str]:
     """callgrind, counting inside `ffi_call` only; see `paths/__main__.py`."""
-    tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-    same_addresses = ["setarch", "-R"] if shutil.which("setarch") else []
-    return [*same_addresses, *tool, "--toggle-collect=ffi_call"]
+    valgrind, setarch = shutil.which("valgrind"), shutil.which("setarch")
+    assert valgrind is not None
+    same_addresses = [setarch, "-R"] if setarch is not None else []
+    options = ["--callgrind-out-file=/dev/null", "--toggle-collect=ffi_call"]
+    return [*same_addresses, valgrind, "--tool=callgrind", *options]

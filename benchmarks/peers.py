@@ -1,4 +1,4 @@
-"""The clients whose CPU time is compared, each in a process of its own that `client` tells what to do.
+"""The clients whose CPU time `client` compares, each in a process of its own.
 
 Each peer makes the same call in its own way and reads the answer as its users do: typed
 where it has types, with `json` where it has none.
@@ -41,6 +41,8 @@ class AsyncPeer(Protocol):
 
     def stream(self, model: str, size: int) -> AsyncIterator[str]: ...
 
+    async def close(self) -> None: ...
+
 
 def _body(model: str, size: int, *, stream: bool) -> dict[str, Any]:
     plain = {"model": model, "max_tokens": size, "messages": _MESSAGES}
@@ -81,7 +83,7 @@ class _AsyncChat:
     """The async client of the OpenAI SDK, or one of the same shape."""
 
     def __init__(self, client: Any) -> None:
-        self._create = client.chat.completions.create
+        self._create, self.close = client.chat.completions.create, client.close
 
     async def whole(self) -> str:
         return str((await self._create(**_body("m", 64, stream=False))).choices[0].message.content)
@@ -96,7 +98,7 @@ class _AsyncMessages:
     """The async client of the Anthropic SDK, or one of the same shape."""
 
     def __init__(self, client: Any) -> None:
-        self._create = client.messages.create
+        self._create, self.close = client.messages.create, client.close
 
     async def whole(self) -> str:
         return str((await self._create(**_body("m", 64, stream=False))).content[0].text)
@@ -139,6 +141,7 @@ class _Aiohttp:
         import aiohttp
 
         self._session, self._url = aiohttp.ClientSession(), f"{url}/v1/chat/completions"
+        self.close = self._session.close
 
     async def whole(self) -> str:
         async with self._session.post(self._url, json=_body("m", 64, stream=False)) as reply:
@@ -288,6 +291,7 @@ def _serve_batches(url: str, name: str) -> None:
     with asyncio.Runner() as runner:
         awaited = runner.run(_made(url, ASYNC_PEERS[name]))
         answer(lambda **batch: _timed(lambda: runner.run(_async_batch(awaited, **batch))))
+        runner.run(awaited.close())
 
 
 def _timed(work: Callable[[], int]) -> tuple[int, float]:

@@ -13,7 +13,7 @@ from importlib import import_module
 
 __all__ = ["CALIBRATION", "PATHS", "WARM_UP", "Path", "prepare"]
 
-WARM_UP = 40
+WARM_UP = 20
 """Steps before those that are counted: lazy imports, caches, specialised bytecode."""
 
 
@@ -36,17 +36,17 @@ CALIBRATION = "calibration.plain_python"
 
 _ALL = (
     Path(CALIBRATION, 200, "calls, dicts, generators, JSON; nothing of ours"),
-    Path("wire.sse_burst", 20, "decode a burst of 200 server-sent events"),
-    Path("wire.anthropic_event", 1000, "read one Messages event"),
-    Path("wire.openai_event", 1000, "read one Chat Completions chunk"),
+    Path("wire.sse_burst", 10, "decode a burst of 200 server-sent events"),
+    Path("wire.anthropic_event", 500, "read one Messages event"),
+    Path("wire.openai_event", 500, "read one Chat Completions chunk"),
     Path("net.http1_reply", 500, "parse one HTTP/1.1 reply of 12 header fields"),
-    Path("net.pool", 2000, "queue a call, hand a connection over, release and take it"),
+    Path("net.pool", 1000, "queue a call, hand a connection over, release and take it"),
     Path("policies.retry", 200, "a 529 with Retry-After, the wait, a 200, without I/O"),
     Path("client.unary_call", 100, "one call of the blocking Client over loopback"),
     Path("client.streamed_call", 20, "one streamed call with 100 text events in one burst"),
-    Path("server.scheduler_step", 50, "schedule and commit one token for 64 sequences"),
+    Path("server.scheduler_step", 32, "schedule and commit one token for 64 sequences"),
     Path("server.prefix_match", 50, "hash and find a prefix of 600 tokens"),
-    Path("server.detokenizer", 50, "64 tokens into text, with stop strings"),
+    Path("server.detokenizer", 20, "64 tokens into text, with stop strings"),
 )
 PATHS = {path.name: path for path in _ALL}
 
