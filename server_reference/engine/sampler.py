@@ -111,17 +111,20 @@ def _draw(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
 def _kept(scores: Tensor, scaled: Tensor, draws: Sequence[Draw]) -> tuple[Tensor, Tensor]:
     """Which candidates `top_k` and `top_p` leave, and in which rows those are all there are."""
     num_candidates, vocab_size = scores.shape[-1], scaled.shape[-1]
-    top_k = _column([min(draw.params.top_k or vocab_size, vocab_size) for draw in draws], scores)
+    limits = [min(draw.params.top_k or vocab_size, vocab_size) for draw in draws]
+    top_k = _column(limits, scores)
     top_p = _column([draw.params.top_p if draw.is_nucleus else torch.inf for draw in draws], scores)
     in_top_k = torch.arange(num_candidates, device=scores.device) < top_k
     filtered = scores.masked_fill(~in_top_k, -torch.inf)
     total = filtered.logsumexp(-1, keepdim=True)
-    if any(draw.is_nucleus and draw.params.top_k is None for draw in draws):
+    if any(draw.is_nucleus and k == vocab_size for draw, k in zip(draws, limits, strict=True)):
         total = total.where(top_k < vocab_size, scaled.logsumexp(-1, keepdim=True))
     reached = (filtered - total).exp().cumsum(-1)
     before = torch.cat([torch.zeros_like(total), reached[:, :-1]], dim=-1)
     complete = (top_k <= num_candidates) | ((top_k == vocab_size) & (reached[:, -1:] >= top_p))
-    return in_top_k & (before < top_p), complete[:, 0]
+    kept = in_top_k & (before < top_p)
+    kept[:, 0] = True  # whatever `top_p`: 0 would keep none
+    return kept, complete[:, 0]
 
 
 def _column(values: Sequence[float], like: Tensor) -> Tensor:

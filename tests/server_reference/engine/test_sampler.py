@@ -79,8 +79,9 @@ def test_top_p_keeps_the_token_that_crosses_it():
     torch.testing.assert_close(shares, torch.tensor([2 / 3, 1 / 3, 0.0]), atol=0.03, rtol=0)
 
 
-def test_a_tiny_top_p_still_keeps_one_token():
-    assert drawn([0.0, 1.0, 0.5], 50, top_p=1e-6).tolist() == [0.0, 1.0, 0.0]
+@pytest.mark.parametrize("top_p", [0.0, 1e-50, 1e-6])
+def test_a_tiny_top_p_still_keeps_one_token(top_p):
+    assert drawn([0.0, 1.0, 0.5], 50, top_p=top_p).tolist() == [0.0, 1.0, 0.0]
 
 
 def test_top_p_is_taken_of_what_top_k_left():
@@ -98,6 +99,7 @@ def test_top_p_is_taken_of_what_top_k_left():
         pytest.param({"top_k": 40}, id="top-k-within-the-candidates"),
         pytest.param({"top_k": 200}, id="top-k-beyond-them"),
         pytest.param({"top_k": 5000}, id="top-k-beyond-the-vocabulary"),
+        pytest.param({"top_k": 5000, "top_p": 0.95}, id="top-k-beyond-it-and-top-p"),
         pytest.param({"top_p": 0.3}, id="top-p-within-the-candidates"),
         pytest.param({"top_p": 0.95}, id="top-p-beyond-them"),
         pytest.param({"top_k": 200, "top_p": 0.9, "temperature": 0.7}, id="all-three"),
