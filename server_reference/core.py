@@ -15,7 +15,7 @@ __all__ = [
     "StageTimes",
 ]
 
-FinishReason = Literal["stop", "stop_sequence", "length", "abort", "error"]
+FinishReason = Literal["stop", "stop_sequence", "length", "error"]
 """`stop`: the model ended its turn. `stop_sequence`: a caller's stop string came."""
 
 
@@ -80,10 +80,10 @@ class SequenceUpdate:
     """
 
     id: str
-    text: str
-    num_output_tokens: int
-    num_cached_tokens: int
-    times: StageTimes
+    text: str = ""
+    num_output_tokens: int = 0
+    num_cached_tokens: int = 0
+    times: StageTimes = StageTimes()
     finish_reason: FinishReason | None = None
     stop_sequence: str | None = None
     error: str | None = None

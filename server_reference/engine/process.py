@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..config import EngineConfig
-from ..core import EngineStats, GenerateRequest, SequenceUpdate, StageTimes
+from ..core import EngineStats, GenerateRequest, SequenceUpdate
 from .frames import (
     FrameBuffer,
     Hello,
@@ -200,7 +200,7 @@ class _Link:
         self._writer: asyncio.StreamWriter | None = None
         self._reader: asyncio.StreamReader | None = None
         self._updates: dict[str, asyncio.Queue[SequenceUpdate]] = {}
-        self._latest: dict[str, SequenceUpdate | None] = {}
+        self._latest: dict[str, SequenceUpdate] = {}
         self._add: dict[str, GenerateRequest] = {}
         self._abort: list[str] = []
         self._flushing = False
@@ -244,7 +244,7 @@ class _Link:
         """Queue a sequence for the next step; its updates come in what is returned."""
         updates: asyncio.Queue[SequenceUpdate] = asyncio.Queue()
         self._updates[request.id] = updates
-        self._latest[request.id] = None
+        self._latest[request.id] = SequenceUpdate(id=request.id)
         self._add[request.id] = request
         self._flush_soon()
         return updates
@@ -261,7 +261,8 @@ class _Link:
     async def end(self, reason: str) -> None:
         """End the process, kindly first, and fail what was under way."""
         for id, updates in self._updates.items():
-            updates.put_nowait(_failed(id, self._latest[id], reason))
+            latest = self._latest[id]
+            updates.put_nowait(replace(latest, text="", finish_reason="error", error=reason))
         self._updates.clear()
         self._latest.clear()
         if self._writer is not None and not self._writer.is_closing():
@@ -341,20 +342,6 @@ class _Link:
             return f"the engine process closed its socket {when}"
         how = f"by signal {-status}" if status < 0 else f"with status {status}"
         return f"the engine process ended {how} {when}; its log on stderr says more"
-
-
-def _failed(id: str, latest: SequenceUpdate | None, reason: str) -> SequenceUpdate:
-    if latest is not None:
-        return replace(latest, text="", finish_reason="error", error=reason)
-    return SequenceUpdate(
-        id=id,
-        text="",
-        num_output_tokens=0,
-        num_cached_tokens=0,
-        times=StageTimes(),
-        finish_reason="error",
-        error=reason,
-    )
 
 
 def _environment(config: EngineConfig) -> dict[str, str]:

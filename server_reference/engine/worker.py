@@ -17,7 +17,7 @@ import traceback
 from typing import Protocol
 
 from ..config import EngineConfig
-from ..core import EngineStats, GenerateRequest, SequenceUpdate, StageTimes
+from ..core import EngineStats, GenerateRequest, SequenceUpdate
 from .frames import (
     FrameBuffer,
     FromEngine,
@@ -137,15 +137,7 @@ class Worker:
 
 
 def _failed(id: str, reason: str) -> SequenceUpdate:
-    return SequenceUpdate(
-        id=id,
-        text="",
-        num_output_tokens=0,
-        num_cached_tokens=0,
-        times=StageTimes(),
-        finish_reason="error",
-        error=reason,
-    )
+    return SequenceUpdate(id=id, finish_reason="error", error=reason)
 
 
 def _send(connection: socket.socket, message: FromEngine) -> None:

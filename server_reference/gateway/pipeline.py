@@ -164,8 +164,8 @@ class _Run:
         Raises:
             ApiError: The engine failed.
         """
-        if update.finish_reason in ("error", "abort"):
-            raise ApiError("internal", update.error or "the engine ended this request")
+        if update.finish_reason == "error":
+            raise ApiError("internal", update.error or "the engine failed this request")
         self._latest = update
         events: list[Event] = []
         if self._first is None:
