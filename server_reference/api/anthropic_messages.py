@@ -9,7 +9,7 @@ Source: Anthropic API reference, "Messages", "Streaming messages" and "Errors".
 from __future__ import annotations
 
 from .chat import ChatRequest, Message
-from .errors import ApiError, Shape, error_body, shortened
+from .errors import ApiError, error_body, shortened
 from .events import EndReason, Finished, Started, TextDelta
 from .fields import Fields, Neutral, read_object
 from .wire import Answer, StreamWriter, encode, sse
@@ -141,8 +141,6 @@ def _usage(started: Started, output_tokens: int) -> dict[str, object]:
 
 class AnthropicMessages:
     """The format as the front uses it."""
-
-    shape: Shape = "anthropic"
 
     def read(self, body: bytes) -> ChatRequest:
         return read_request(body)

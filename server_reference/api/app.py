@@ -23,7 +23,7 @@ from .chat import ChatRequest
 from .errors import ApiError, Shape, error_response, shape_of, shortened
 from .openai_chat import OpenAIChat
 from .record import CallRecord
-from .replies import StreamTimes, collect, send_json, send_stream, unless_disconnected
+from .replies import collect, send_json, send_stream, unless_disconnected
 from .service import Service
 from .wire import WireFormat, encode
 
@@ -40,20 +40,15 @@ def record_of(scope: Scope) -> CallRecord:
     return record
 
 
-def create_app(service: Service, *, times: StreamTimes | None = None) -> FastAPI:
-    """Both APIs over one service.
-
-    Args:
-        times: When a stream without a token shows life; `None` takes the defaults.
-    """
-    times = times or StreamTimes()
+def create_app(service: Service) -> FastAPI:
+    """Both APIs over one service."""
     routes = _Routes(service)
     app = FastAPI(
         openapi_url=None,
         routes=[
-            Route("/v1/messages", _Chat(service, AnthropicMessages(), times), methods=["POST"]),
+            Route("/v1/messages", _Chat(service, AnthropicMessages()), methods=["POST"]),
             Route("/v1/messages/count_tokens", routes.count_tokens, methods=["POST"]),
-            Route("/v1/chat/completions", _Chat(service, OpenAIChat(), times), methods=["POST"]),
+            Route("/v1/chat/completions", _Chat(service, OpenAIChat()), methods=["POST"]),
             Route("/v1/models", routes.list_models),
             Route("/v1/models/{name:path}", routes.one_model),
             Route("/health", routes.health),
@@ -73,10 +68,9 @@ def create_app(service: Service, *, times: StreamTimes | None = None) -> FastAPI
 class _Chat:
     """One chat endpoint, as an ASGI app of its own: nothing stands between it and the wire."""
 
-    def __init__(self, service: Service, wire: WireFormat, times: StreamTimes) -> None:
+    def __init__(self, service: Service, wire: WireFormat) -> None:
         self._service = service
         self._wire = wire
-        self._times = times
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         record = record_of(scope)
@@ -88,9 +82,7 @@ class _Chat:
         record.model, record.stream = request.model, request.stream
         events = self._service.generate(request, record)
         if request.stream:
-            await send_stream(
-                send, events, wire=self._wire, request=request, record=record, times=self._times
-            )
+            await send_stream(send, events, wire=self._wire, request=request, record=record)
         else:
             answer = await collect(events)
             await send_json(send, self._wire.reply(answer, request, record.id))

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from .chat import ChatRequest, Message
-from .errors import ApiError, Shape, error_body, shortened
+from .errors import ApiError, error_body, shortened
 from .events import EndReason, Finished, Started, TextDelta
 from .fields import Fields, Neutral, read_object
 from .wire import Answer, StreamWriter, encode, sse
@@ -159,8 +159,6 @@ class OpenAIChat:
     Args:
         now: Unix seconds, for `created`.
     """
-
-    shape: Shape = "openai"
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         self._now = now

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
+from dataclasses import dataclass
 
 from starlette.types import Receive, Send
 
@@ -24,6 +25,7 @@ _SSE_HEADERS = [
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamTimes:
     """When a stream shows life although no token came.
 
@@ -32,9 +34,8 @@ class StreamTimes:
         ping_after: Seconds of silence after which a ping is sent.
     """
 
-    def __init__(self, *, headers_after: float = 2.0, ping_after: float = 15.0) -> None:
-        self.headers_after = headers_after
-        self.ping_after = ping_after
+    headers_after: float = 2.0
+    ping_after: float = 15.0
 
 
 async def unless_disconnected(receive: Receive, work: Coroutine[None, None, None]) -> bool:
@@ -101,7 +102,7 @@ async def send_stream(
     wire: WireFormat,
     request: ChatRequest,
     record: CallRecord,
-    times: StreamTimes,
+    times: StreamTimes = StreamTimes(),
 ) -> None:
     """Send `events` as they come.
 

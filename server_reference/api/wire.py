@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from .chat import ChatRequest
-from .errors import ApiError, Shape
+from .errors import ApiError
 from .events import Finished, Started, TextDelta
 
 __all__ = ["Answer", "StreamWriter", "WireFormat", "encode", "sse"]
@@ -57,9 +57,6 @@ class StreamWriter(Protocol):
 
 class WireFormat(Protocol):
     """One API's chat endpoint."""
-
-    @property
-    def shape(self) -> Shape: ...
 
     def read(self, body: bytes) -> ChatRequest:
         """Check a request.

@@ -16,27 +16,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from ..models.transformer import ModelConfig
+from ..models.transformer import Attend, ModelConfig
 from .batch_builder import Batch
 
 __all__ = ["AttentionBackend", "TorchAttention", "block_bytes"]
 
 
-class AttentionBackend(Protocol):
+class AttentionBackend(Attend, Protocol):
     """Owns the KV cache, and attends from a batch's tokens to their contexts."""
 
     def begin(self, batch: Batch) -> None:
         """Prepare for the layers of one step: whatever does not depend on the layer."""
-
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Write `k` and `v` to the batch's slots, then attend; returns `q`'s shape.
-
-        Args:
-            layer: Counted from 0.
-            q: Queries, `[num_tokens, num_q_heads, head_dim]`, positions applied.
-            k: New keys, `[num_tokens, num_kv_heads, head_dim]`.
-            v: New values, like `k`.
-        """
 
 
 def block_bytes(model: ModelConfig, *, block_size: int, dtype: torch.dtype) -> int:

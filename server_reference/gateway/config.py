@@ -59,12 +59,11 @@ class ServerConfig:
         """
         engine = {one.name for one in fields(EngineConfig)} - {"model"}
         server = {one.name for one in fields(cls)} - {"engine"}
+        known = sorted(engine | server)
         for name in options:
-            if name not in engine | server:
-                near = get_close_matches(name, engine | server, n=1)
-                hint = (
-                    f"did you mean {near[0]}?" if near else f"there are {_listed(engine, server)}"
-                )
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
                 raise TypeError(f"there is no option {name!r}; {hint}")
         return cls(
             engine=EngineConfig(
@@ -72,7 +71,3 @@ class ServerConfig:
             ),
             **{name: options[name] for name in options if name in server},
         )
-
-
-def _listed(engine: set[str], server: set[str]) -> str:
-    return ", ".join(sorted(engine | server))
