@@ -42,7 +42,7 @@ async def read_body(
         DisconnectedError: It never became complete.
     """
     declared = headers.get("content-length", "")
-    too_large = declared.isdigit() and int(declared) > limit
+    too_large = declared.isdecimal() and int(declared) > limit
     body, has_more = bytearray(), True
     while has_more and not too_large:
         try:
