@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeAlias
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from server_reference.models.tokenizer import Tokenizer
+from .tokenizer import Tokenizer
 
 __all__ = ["CHATML", "ChatTemplate", "ChatTemplateError", "Messages"]
 

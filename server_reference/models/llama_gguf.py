@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from server_reference.models.gguf import GgufError, GgufFile
-from server_reference.models.transformer import ModelConfig
+from .gguf import GgufError, GgufFile
+from .transformer import ModelConfig
 
 __all__ = ["config_of", "weights_of"]
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import torch
 
-from server_reference.config import EngineConfig
-from server_reference.models.gguf import GgufFile
-from server_reference.models.llama_gguf import config_of, weights_of
-from server_reference.models.registry import resolve
-from server_reference.models.tiny import TINY, tiny_weights
-from server_reference.models.tokenizer import BpeTokenizer, ByteTokenizer, Tokenizer
-from server_reference.models.transformer import Transformer
-from server_reference.models.weight_cache import cached_weights
+from ..config import EngineConfig
+from .gguf import GgufFile
+from .llama_gguf import config_of, weights_of
+from .registry import resolve
+from .tiny import TINY, tiny_weights
+from .tokenizer import BpeTokenizer, ByteTokenizer, Tokenizer
+from .transformer import Transformer
+from .weight_cache import cached_weights
 
 __all__ = ["LoadedModel", "load"]
 

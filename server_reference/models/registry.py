@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from server_reference.models import smollm2
-from server_reference.models.chat_template import CHATML, ChatTemplate
-from server_reference.models.gguf import GgufError, GgufFile
-from server_reference.models.smollm2 import ModelUnavailableError, Progress
-from server_reference.models.tokenizer import BpeTokenizer, ByteTokenizer, Tokenizer
+from . import smollm2
+from .chat_template import CHATML, ChatTemplate
+from .gguf import GgufError, GgufFile
+from .smollm2 import ModelUnavailableError, Progress
+from .tokenizer import BpeTokenizer, ByteTokenizer, Tokenizer
 
 __all__ = [
     "TINY_MAX_CONTEXT",

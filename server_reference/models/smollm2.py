@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from server_reference.models.cache import cache_dir
+from .cache import cache_dir
 
 __all__ = ["ModelUnavailableError", "Progress", "fetch", "show_progress"]
 

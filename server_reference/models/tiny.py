@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from server_reference.models.registry import TINY_MAX_CONTEXT
-from server_reference.models.tokenizer import ByteTokenizer
-from server_reference.models.transformer import ModelConfig, weight_shapes
+from .registry import TINY_MAX_CONTEXT
+from .tokenizer import ByteTokenizer
+from .transformer import ModelConfig, weight_shapes
 
 __all__ = ["TINY", "tiny_weights"]
 

@@ -10,8 +10,8 @@ from typing import Protocol
 from tokenizers import Tokenizer as _BytePairs
 from tokenizers import models, pre_tokenizers
 
-from server_reference.models.control_tokens import ControlTokens
-from server_reference.models.gguf import GgufError, GgufFile
+from .control_tokens import ControlTokens
+from .gguf import GgufError, GgufFile
 
 __all__ = ["BpeTokenizer", "ByteTokenizer", "Tokenizer"]
 

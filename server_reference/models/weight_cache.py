@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from server_reference.models.cache import atomic_writer, cache_dir
-from server_reference.models.transformer import ModelConfig, weight_shapes
+from .cache import atomic_writer, cache_dir
+from .transformer import ModelConfig, weight_shapes
 
 __all__ = ["cached_weights"]
 
