@@ -12,7 +12,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from ._call import Reply
 from ._errors import ExchangeError, IncompleteStreamError, SmartClientError
-from ._request import failure_error
+from ._verdict import failure_error
 from .report import CallReport
 from .transports.body import AsyncBody, Body
 from .transports.intake import Chunk

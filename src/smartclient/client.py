@@ -1,7 +1,7 @@
 """Our own clients, in the shape of the providers' SDKs.
 
-`Client` and `AsyncClient` differ in who waits; what is sent and how a reply is judged
-stands in `_request.py`.
+`Client` and `AsyncClient` differ in who waits; what is sent stands in `_request.py`, how
+a reply is judged in `_verdict.py`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any, Literal, Self, Unpack, overload
 from ._call import Call, Reply
 from ._clock import under_trio
 from ._params import ChatParams, CountParams, MessageParams, split
-from ._request import MAX_BODY, Session, decoded, not_events, success
+from ._request import MAX_BODY, Session
 from ._settings import Settings, net_options, settings_of
 from ._stream import AsyncMessageStream, AsyncStream, MessageStream, Stream
+from ._verdict import decoded, not_events, success
 from ._wrap import report_of
 from .report import CallReport
 from .transports.driver import AsyncPerformer, Performer
