@@ -9,6 +9,7 @@ import pytest
 
 import server_reference
 from smartclient.net import blocking
+from tests.end_to_end.net_sides import Side
 from tests.end_to_end.tiny_calls import ANN, BOB
 
 if TYPE_CHECKING:
@@ -17,9 +18,16 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def no_idle_connections() -> Iterator[None]:
-    """Each test finds the process's pools empty."""
+    """Each test finds the process's pools empty, and leaves them so."""
+    blocking.close_idle()
     yield
     blocking.close_idle()
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def side(request: pytest.FixtureRequest) -> Side:
+    """Both bodies of `smartclient.net`."""
+    return Side(request.param)
 
 
 @pytest.fixture(scope="session")

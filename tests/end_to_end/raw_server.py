@@ -12,6 +12,9 @@ from types import TracebackType
 
 __all__ = ["Peer", "RawServer", "forever", "reply"]
 
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+"""A head after which chunks follow."""
+
 
 def reply(body: bytes = b"ok", *fields: bytes, status: bytes = b"200 OK") -> bytes:
     """A reply with a length, as an ordinary server would write it."""

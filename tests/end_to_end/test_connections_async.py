@@ -19,9 +19,7 @@ from smartclient.net import NetOptions, aio
 from smartclient.net.homes import all_homes
 
 from .net_sides import a_call, read_all
-from .raw_server import Peer, RawServer, forever, reply
-
-CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+from .raw_server import CHUNKED, Peer, RawServer, forever, reply
 
 
 async def fetch(client: aio.AsyncConnections, url: str, **changes) -> bytes:

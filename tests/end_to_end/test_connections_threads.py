@@ -17,9 +17,7 @@ from smartclient._errors import ExchangeError
 from smartclient.net import NetOptions, blocking
 
 from .net_sides import a_call
-from .raw_server import Peer, RawServer, forever, reply
-
-CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+from .raw_server import CHUNKED, Peer, RawServer, forever, reply
 
 
 @pytest.fixture(autouse=True)

@@ -11,13 +11,7 @@ import trustme
 
 from smartclient._errors import ExchangeError
 
-from .net_sides import Side
 from .raw_server import RawServer, forever, reply
-
-
-@pytest.fixture(params=["blocking", "asyncio"])
-def side(request: pytest.FixtureRequest) -> Side:
-    return Side(request.param)
 
 
 @pytest.fixture(scope="module")

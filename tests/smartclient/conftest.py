@@ -7,6 +7,14 @@ import pytest
 from tests.smartclient.fakes import ASYNCIO, BLOCKING, TRIO, World
 
 
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test takes the address or the key of whoever runs it."""
+    for provider in ("ANTHROPIC", "OPENAI"):
+        for name in ("API_KEY", "BASE_URL"):
+            monkeypatch.delenv(f"{provider}_{name}", raising=False)
+
+
 @pytest.fixture(
     params=[
         pytest.param(BLOCKING, id="blocking"),

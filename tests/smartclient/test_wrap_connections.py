@@ -1,0 +1,163 @@
+"""SDK clients whose own connections give way to ours, or stay below our policies."""
+
+from __future__ import annotations
+
+import ssl
+
+import anthropic
+import httpx
+import httpx2
+import openai
+import pytest
+
+from smartclient import unwrap, wrap
+from smartclient.net.aio import AsyncConnections
+from smartclient.net.blocking import Connections
+from smartclient.transports.httpx import Transport
+from tests.smartclient.fakes import CHAT
+from tests.smartclient.sdk_clients import ASKED
+
+pytestmark = pytest.mark.sdk
+
+NATIVE = [
+    pytest.param(openai.OpenAI, httpx2.Client, Connections, id="openai"),
+    pytest.param(openai.OpenAI, httpx.Client, Connections, id="openai-on-httpx"),
+    pytest.param(anthropic.Anthropic, httpx2.Client, Connections, id="anthropic"),
+    pytest.param(openai.AsyncOpenAI, httpx2.AsyncClient, AsyncConnections, id="async-openai"),
+    pytest.param(
+        anthropic.AsyncAnthropic, httpx2.AsyncClient, AsyncConnections, id="async-anthropic"
+    ),
+]
+
+
+def over(kind, http_client):
+    return kind(api_key="sk-test", base_url="http://provider.test/v1", http_client=http_client)
+
+
+def options_of(client):
+    return client._client._transport._connections._options
+
+
+@pytest.mark.parametrize(("kind", "http", "connections"), NATIVE)
+def test_the_familys_own_transport_gives_way_to_our_connections(kind, http, connections):
+    http_client = http()
+    before = http_client._transport
+
+    client = wrap(over(kind, http_client))
+
+    assert type(http_client._transport._connections) is connections
+    unwrap(client)
+    assert http_client._transport is before
+
+
+@pytest.mark.parametrize(
+    "special",
+    [
+        pytest.param({"http2": True}, id="http2"),
+        pytest.param({"proxy": "http://proxy.test:1"}, id="proxy"),
+        pytest.param({"uds": "/tmp/socket"}, id="unix-socket"),
+        pytest.param({"local_address": "127.0.0.1"}, id="local-address"),
+        pytest.param({"retries": 1}, id="retries"),
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
+@pytest.mark.parametrize("family", [httpx, httpx2], ids=["httpx", "httpx2"])
+def test_what_our_connections_cannot_do_yet_stays_below(family, is_async, special):
+    kind = openai.AsyncOpenAI if is_async else openai.OpenAI
+    http = family.AsyncClient if is_async else family.Client
+    transport = (family.AsyncHTTPTransport if is_async else family.HTTPTransport)(**special)
+
+    client = wrap(over(kind, http(transport=transport)))
+
+    assert client._client._transport._connections is None
+    assert client._client._transport.inner is transport
+
+
+def test_a_derived_transport_stays_below():
+    class Derived(httpx2.HTTPTransport):
+        pass
+
+    client = wrap(over(openai.OpenAI, httpx2.Client(transport=Derived())))
+
+    assert client._client._transport._connections is None
+
+
+def test_a_transport_with_a_method_of_its_own_stays_below():
+    transport = httpx2.HTTPTransport()
+    transport.handle_request = lambda request: httpx2.Response(200, content=CHAT)
+
+    client = wrap(over(openai.OpenAI, httpx2.Client(transport=transport)))
+
+    assert client._client._transport._connections is None
+
+
+def test_a_class_that_a_mock_has_patched_stays_below(monkeypatch):
+    monkeypatch.setattr(httpx2.HTTPTransport, "handle_request", lambda self, request: None)
+
+    client = wrap(over(openai.OpenAI, httpx2.Client()))
+
+    assert client._client._transport._connections is None
+
+
+def test_pytest_httpx_goes_on_answering(httpx_mock):
+    httpx_mock.add_response(content=CHAT, headers={"content-type": "application/json"})
+
+    client = wrap(over(openai.OpenAI, httpx.Client()))
+    answer = client.chat.completions.create(model="tiny", messages=ASKED)
+
+    assert answer.choices[0].message.content == "Paris"
+
+
+def test_trust_and_limits_are_taken_over():
+    context = ssl.create_default_context()
+    limits = httpx2.Limits(max_connections=7)
+
+    client = wrap(over(openai.OpenAI, httpx2.Client(verify=context, limits=limits)), keepalive=3.0)
+
+    options = options_of(client)
+    assert options.ssl_context is context
+    assert (options.max_connections, options.idle_expiry) == (7, 3.0)
+
+
+def test_a_limit_of_the_settings_comes_first():
+    client = wrap(over(openai.OpenAI, httpx2.Client()), max_connections=3)
+
+    assert options_of(client).max_connections == 3
+
+
+def test_without_a_limit_there_is_a_very_high_one():
+    limits = httpx2.Limits(max_connections=None)
+
+    client = wrap(over(openai.OpenAI, httpx2.Client(limits=limits)))
+
+    assert options_of(client).max_connections == 1_000_000
+
+
+def test_a_trust_of_the_settings_comes_first():
+    context = ssl.create_default_context()
+
+    client = wrap(over(openai.OpenAI, httpx2.Client()), ssl_context=context)
+
+    assert options_of(client).ssl_context is context
+
+
+def test_a_file_of_the_settings_comes_first(tmp_path):
+    file = str(tmp_path / "ca.pem")
+
+    client = wrap(over(openai.OpenAI, httpx2.Client()), ca_file=file)
+
+    assert (options_of(client).ca_file, options_of(client).ssl_context) == (file, None)
+
+
+def test_every_mounted_transport_is_upgraded_and_restored():
+    """Proxies are mounted beside the main transport."""
+    mounted = httpx2.HTTPTransport(proxy="http://proxy.test:1")
+    http_client = httpx2.Client(mounts={"https://": mounted, "all://internal.test": None})
+
+    client = wrap(over(openai.OpenAI, http_client))
+    upgraded = list(http_client._mounts.values())
+    unwrap(client)
+
+    assert [type(one) for one in upgraded if one] == [Transport]
+    assert mounted in http_client._mounts.values()
+    assert None in http_client._mounts.values()
