@@ -1,0 +1,77 @@
+"""The loop of the engine's process, played in this one over a socket pair."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from server_reference.core import GenerateRequest, SamplingParams
+from server_reference.engine.frames import FrameBuffer, Stop, Work, frame, from_engine
+from server_reference.engine.worker import Worker
+from tests.server_reference.engine.fake_worker import RAISE, CountingEngine
+
+
+def a_request(id, *, first=1):
+    params = SamplingParams(max_tokens=10)
+    return GenerateRequest(id=id, tenant="t", prompt_token_ids=[first], params=params)
+
+
+class Front(CountingEngine):
+    """An engine during whose steps the front sends what `script` says, one entry a step."""
+
+    def __init__(self, script):
+        super().__init__(pace=0.0)
+        self.ours, self.theirs = socket.socketpair()
+        self._script = list(script)
+
+    def step(self):
+        self.send(*self._script.pop(0))
+        return super().step()
+
+    def send(self, *messages):
+        for message in messages:
+            self.ours.sendall(frame(message))
+
+    def play(self, *first):
+        """Run the loop until `Stop`; its status, and what it told of each step."""
+        with self.ours, self.theirs:
+            self.send(*first)
+            status = Worker(self.theirs, self).run()
+            bodies = FrameBuffer().feed(self.ours.recv(1 << 20))
+        return status, [from_engine(body) for body in bodies]
+
+
+def texts(steps):
+    return [{update.id: update.text for update in step.updates} for step in steps]
+
+
+def test_a_sequence_aborted_during_a_step_is_gone_before_the_next():
+    """A client that disconnects frees its KV blocks within one step."""
+    front = Front([[Work([], ["a"])], [Stop()]])
+
+    _, steps = front.play(Work([a_request("a"), a_request("b")], []))
+
+    assert texts(steps) == [{"a": "1", "b": "1"}, {"b": "2"}]
+    assert [step.stats.num_free_blocks for step in steps] == [6, 7]
+
+
+def test_a_sequence_that_comes_during_a_step_is_in_the_next():
+    front = Front([[Work([a_request("b")], [])], [Stop()]])
+
+    _, steps = front.play(Work([a_request("a")], []))
+
+    assert texts(steps) == [{"a": "1"}, {"a": "2", "b": "1"}]
+
+
+@pytest.mark.parametrize(
+    ("failing", "status"), [pytest.param(2, 0, id="twice"), pytest.param(3, 1, id="three-times")]
+)
+def test_three_failed_steps_in_a_row_end_the_loop(failing, status):
+    again = [Work([a_request("a", first=RAISE)], [])]
+    front = Front([again] * (failing - 1) + [[Stop()]])
+
+    ended, steps = front.play(*again)
+
+    assert ended == status
+    assert [step.updates[-1].finish_reason for step in steps] == ["error"] * failing
