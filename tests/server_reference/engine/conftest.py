@@ -63,13 +63,13 @@ def tiny() -> LoadedModel:
     return load(EXACT)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def words(tiny: LoadedModel) -> Callable[..., LoadedModel]:
     """The built-in model with readable tokens."""
     return lambda **options: replace(tiny, tokenizer=WordTokenizer(**options))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def an_engine(words: Callable[..., LoadedModel]) -> Callable[..., tuple[Engine, Recorder]]:
     """Makes an engine, small and exact unless told otherwise, and its recorder."""
 
@@ -93,7 +93,7 @@ def an_engine(words: Callable[..., LoadedModel]) -> Callable[..., tuple[Engine, 
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def a_request() -> Callable[..., GenerateRequest]:
     def make(id: str = "a", num_prompt: int = 20, *, tenant: str = "t", **params: object):
         """A prompt that depends on `id`, with greedy sampling unless told otherwise."""
