@@ -243,6 +243,15 @@ def test_a_connection_serves_many_requests_refusals_among_them(tiny_server):
     assert statuses == [200, 400, 200] * 5
 
 
+def test_a_connection_is_kept_for_any_number_of_requests(tiny_server):
+    """hypercorn's own bound is 1,000."""
+    with opened(tiny_server.base_url) as connection:
+        replies = [talk(connection, "GET", "/health/live") for _ in range(1005)]
+
+    assert {reply.status for reply in replies} == {200}
+    assert not any("connection" in reply.headers for reply in replies)
+
+
 def test_requests_are_metered_and_logged(tiny_server, logged):
     before = tiny_server.usage().get("bob", Usage())
 

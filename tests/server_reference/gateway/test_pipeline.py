@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
@@ -17,9 +19,9 @@ from server_reference.models.registry import front
 TINY = front("tiny")
 
 
-def a_pipeline(replica, *, max_running=8, max_queued=8):
+def a_pipeline(replica, *, model=TINY, max_running=8, max_queued=8):
     return Pipeline(
-        TINY,
+        model,
         Router([replica]),
         admission=Admission(max_running=max_running, max_queued=max_queued),
         meter=Meter(),
@@ -101,12 +103,29 @@ def count_control(prompt):
     return sum(token in TINY.tokenizer.control_tokens.ids.values() for token in prompt)
 
 
-def test_a_long_prompt_is_tokenized_off_the_loop(replica):
-    replica.capacity = 100_000
+class WatchedTemplate:
+    """Notes the thread in which it is used."""
 
-    prompt = run_prompt(replica, content="x" * 50_000)
+    def encode(self, tokenizer, messages):
+        self.thread = threading.get_ident()
+        return [1]
 
-    assert len(prompt) > 50_000
+
+@pytest.mark.parametrize(
+    ("request_", "is_on_the_loop"),
+    [
+        pytest.param(a_request("x" * 4000), True, id="short"),
+        pytest.param(a_request("x" * 4096), False, id="long"),
+        pytest.param(a_request(prefill="x" * 4096), False, id="long-prefill"),
+    ],
+)
+def test_a_long_prompt_is_tokenized_off_the_loop(replica, request_, is_on_the_loop):
+    """A thread of its own for each short one would cost more than it saves."""
+    replica.capacity, template = 100_000, WatchedTemplate()
+
+    run(a_pipeline(replica, model=replace(TINY, chat_template=template)), request_)
+
+    assert (template.thread == threading.get_ident()) is is_on_the_loop
 
 
 def test_stages_and_tokens_are_noted(replica):
