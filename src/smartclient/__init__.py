@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from ._call import Timeout
 from ._errors import (
     AuthenticationError,
@@ -17,9 +19,11 @@ from ._errors import (
     StatusError,
 )
 from ._settings import Settings
-from ._wrap import unwrap, wrap
 from .client import AsyncClient, Client, last_report
 from .report import CallReport
+
+if TYPE_CHECKING:
+    from ._wrap import unwrap, wrap
 
 __all__ = [
     "AsyncClient",
@@ -42,3 +46,13 @@ __all__ = [
     "unwrap",
     "wrap",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what goes under an SDK only for those who put it there."""
+    if name not in ("unwrap", "wrap"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import _wrap
+
+    globals().update(unwrap=_wrap.unwrap, wrap=_wrap.wrap)
+    return globals()[name]

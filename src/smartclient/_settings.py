@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable
 from math import inf
@@ -91,7 +90,9 @@ def settings_of(settings: Settings | None, options: dict[str, Any]) -> Settings:
     known = Settings.__struct_fields__
     for name in options:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, known, n=1)
             meant = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"
             raise TypeError(f"there is no setting {name!r}{meant}")
     return msgspec.structs.replace(settings or Settings(), **options)

@@ -16,7 +16,6 @@ from ._request import MAX_BODY, Session
 from ._settings import Settings, net_options, settings_of
 from ._stream import AsyncMessageStream, AsyncStream, MessageStream, Stream
 from ._verdict import decoded, not_events, success
-from ._wrap import report_of
 from .report import CallReport
 from .transports.driver import AsyncPerformer, Performer
 from .wire.anthropic_types import Message, MessageStreamEvent, MessageTokensCount
@@ -352,4 +351,6 @@ def last_report(client: Any) -> CallReport | None:
     """
     if isinstance(client, (Client, AsyncClient)):
         return client.last_report
+    from ._wrap import report_of  # with the transports of both families
+
     return report_of(client)

@@ -8,7 +8,6 @@ What only flows by, and is never sent back, is a `StreamValue`, which is faster.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
@@ -206,6 +205,8 @@ def verbatim(value: Any) -> Raw:
 
 def _loads(data: str | bytes, error: msgspec.DecodeError) -> Any:
     """What the standard library makes of it."""
+    import json  # for odd replies only
+
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
