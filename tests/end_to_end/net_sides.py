@@ -102,6 +102,10 @@ class Side:
         async def main() -> None:
             await scenario()
 
-        asyncio.run(main(), debug=False)
-        blocking.close_idle()
-        gc.collect()
+        gc.freeze()  # so that only what the scenario made is collected: the rest is large
+        try:
+            asyncio.run(main(), debug=False)
+            blocking.close_idle()
+            gc.collect()
+        finally:
+            gc.unfreeze()
