@@ -49,6 +49,10 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
         raise ValueError(
             "timeout is the SDK's own where it is wrapped: give it to its client, or to the call"
         )
+    if chosen.stop is not None:
+        raise ValueError(
+            "stop has no effect where an SDK is wrapped, whose own limit is kept; give max_retries"
+        )
     http_client = getattr(target, "_client", None)
     if settings is not None or options.keys() - {"max_retries"}:
         _check_alone(target, http_client)
@@ -64,7 +68,7 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
             f"wrap() takes a client of the openai or anthropic SDK, not {type(client).__name__}"
         )
     is_async = isinstance(http_client, family.AsyncClient)
-    if "max_retries" in options:
+    if "max_retries" in options or chosen.max_retries != _USUAL.max_retries:
         target.__dict__["_smartclient_max_retries"] = target.max_retries
         target.max_retries = chosen.max_retries
     _install(target, http_client, family, chosen, is_async=is_async)

@@ -118,6 +118,16 @@ def test_a_limit_given_to_wrap_is_the_clients(sdk):
     assert unwrap(client).max_retries == 5
 
 
+def test_a_limit_in_the_settings_is_the_clients(sdk):
+    client, transport = sdk.client(BUSY, BUSY, max_retries=5)
+    wrap(client, quiet(max_retries=1))
+
+    with pytest.raises((openai.APIStatusError, anthropic.APIStatusError)):
+        sdk.ask(client)
+
+    assert len(transport.requests) == 2
+
+
 def test_a_failure_below_is_tried_again_and_leaves_as_it_came(sdk):
     errors = [sdk.family.ConnectError("refused") for _ in range(2)]
     client, transport = sdk.client(*errors, max_retries=1)
@@ -140,6 +150,20 @@ def test_a_stream_passes_through(sdk):
 
     assert "Paris" in str(events)
     assert last_report(client).error is None
+
+
+def test_what_a_dropped_stream_left_to_do_is_done_at_the_close(sdk):
+    def report():
+        reported.append("cut")
+        yield from ()
+
+    client, _ = sdk.client()
+    reported = []
+    wrap(client)._client._transport.pipeline.leftovers.append(report())
+
+    sdk.world.do(client.close())
+
+    assert reported == ["cut"]
 
 
 @pytest.mark.parametrize("sdk", STREAMING)
@@ -299,6 +323,7 @@ def test_a_client_of_ours_needs_no_wrapping():
         pytest.param({"max_retrys": 1}, TypeError, "did you mean 'max_retries'", id="unknown"),
         pytest.param({"max_retries": -1}, ValueError, "at least 0", id="range"),
         pytest.param({"timeout": 5.0}, ValueError, "timeout is the SDK's own", id="timeout"),
+        pytest.param({"stop": bool}, ValueError, "stop has no effect", id="stop"),
     ],
 )
 def test_a_setting_that_cannot_be_changes_nothing(sdk, options, error, message):
