@@ -31,16 +31,17 @@ class Pipeline:
 
     def flow(self, call: Call) -> Flow[Reply]:
         """Send `call` through every policy."""
-        while (leftover := self.take_leftover()) is not None:
-            yield from leftover
+        yield from self.finish()
         return (yield from self._chain(call))
 
-    def take_leftover(self) -> Flow[None] | None:
-        """The next flow that a dropped body left; `None` when nothing is left."""
-        try:
-            return self.leftovers.popleft()
-        except IndexError:  # asked for instead of looked for: threads share one client
-            return None
+    def finish(self) -> Flow[None]:
+        """Do what dropped bodies left to do."""
+        while True:
+            try:
+                leftover = self.leftovers.popleft()
+            except IndexError:  # asked for instead of looked for: threads share one client
+                return
+            yield from leftover
 
     def _policies(self) -> list[Policy]:
         # Imported here, so that `import smartclient` loads no policy.

@@ -89,7 +89,6 @@ class Session:
             name = f"{provider.upper()}_API_KEY"
             raise ValueError(f"no API key: pass api_key= or set {name} in the environment")
         self.provider = provider
-        self.no_trace = Trace(started=0.0)
         self.pipeline = Pipeline(settings)
         self._headers = Headers(_provider_headers(provider, _valid_key(api_key)))
 

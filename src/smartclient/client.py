@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self, Unpack, overload
 
-from ._call import Call, Reply
+from ._call import Reply, Trace
 from ._clock import under_trio
 from ._params import ChatParams, CountParams, MessageParams, split
 from ._request import MAX_BODY, Session
@@ -80,9 +80,7 @@ class Client:
 
     def close(self) -> None:
         """Cut this client's streams and give its connections back; safe to call twice."""
-        pipeline = self._session.pipeline
-        while (leftover := pipeline.take_leftover()) is not None:
-            self._performer(None).run(leftover)
+        self._performer(Trace(started=0.0)).run(self._session.pipeline.finish())
         self._connections.close()
 
     def __enter__(self) -> Self:
@@ -91,9 +89,8 @@ class Client:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _performer(self, call: Call | None) -> Performer:
+    def _performer(self, trace: Trace) -> Performer:
         pipeline = self._session.pipeline
-        trace = call.trace if call else self._session.no_trace
         return Performer(self._connections, trace, pipeline.clock, pipeline.leftovers)
 
     def _start(self, path: str, params: Mapping[str, Any], *required: str) -> Stream[Any]:
@@ -113,7 +110,7 @@ class Client:
         self, path: str, params: Mapping[str, Any], required: tuple[str, ...]
     ) -> tuple[Reply, Performer]:
         call = self._session.call(path, *split(params, *required))
-        performer = self._performer(call)
+        performer = self._performer(call.trace)
         reply = performer.run(self._session.pipeline.flow(call))
         if reply.status >= 300:
             reply.handle.close()
@@ -154,9 +151,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Cut this client's streams and give its connections back; safe to call twice."""
-        pipeline = self._session.pipeline
-        while (leftover := pipeline.take_leftover()) is not None:
-            await self._performer(None).run(leftover)
+        await self._performer(Trace(started=0.0)).run(self._session.pipeline.finish())
         if not under_trio():  # where no call was possible, and asyncio cannot be asked
             await self._connections.close()
 
@@ -168,9 +163,8 @@ class AsyncClient:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    def _performer(self, call: Call | None) -> AsyncPerformer:
+    def _performer(self, trace: Trace) -> AsyncPerformer:
         pipeline = self._session.pipeline
-        trace = call.trace if call else self._session.no_trace
         return AsyncPerformer(self._connections, trace, pipeline.clock, pipeline.leftovers)
 
     async def _start(
@@ -199,7 +193,7 @@ class AsyncClient:
                 "or wrap() an SDK's async client, which keeps its own transport under trio"
             )
         call = self._session.call(path, *split(params, *required))
-        performer = self._performer(call)
+        performer = self._performer(call.trace)
         reply = await performer.run(self._session.pipeline.flow(call))
         if reply.status >= 300:
             await reply.handle.close()

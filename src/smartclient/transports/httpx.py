@@ -117,21 +117,25 @@ class Transport(_Adapter):
         if context is None:
             return self.inner.handle_request(request)
         call = self._call(request, context)
-        pipeline = self.pipeline
         native = None if self._patch.is_there() else self._connections
         connector = native or Inner(self.family, self.inner, request)
-        performer = Performer(connector, call.trace, pipeline.clock, pipeline.leftovers)
         try:
-            reply = performer.run(pipeline.flow(call))
+            reply = self._performer(connector, call.trace).run(self.pipeline.flow(call))
         except ExchangeError as error:
             raise as_family(error, self.family, request) from error.__cause__
         stream = _streams(self.family)[0](reply, self.family, request, context.sdk)
         return self._response(request, reply, stream)
 
     def close(self) -> None:
+        self._performer(Inner(self.family, self.inner, None), Trace(0.0)).run(
+            self.pipeline.finish()
+        )
         if self._connections is not None:
             _closed(self._connections)
         self.inner.close()
+
+    def _performer(self, connector: Connector, trace: Trace) -> Performer:
+        return Performer(connector, trace, self.pipeline.clock, self.pipeline.leftovers)
 
     def __enter__(self) -> Transport:
         self.inner.__enter__()
@@ -155,22 +159,25 @@ class AsyncTransport(_Adapter):
         if context is None:
             return await self.inner.handle_async_request(request)
         call = self._call(request, context)
-        pipeline = self.pipeline
         # Our own async connections are asyncio's; under trio the inner transport carries it.
         native = None if under_trio() or self._patch.is_there() else self._connections
         connector = native or AsyncInner(self.family, self.inner, request)
-        performer = AsyncPerformer(connector, call.trace, pipeline.clock, pipeline.leftovers)
         try:
-            reply = await performer.run(pipeline.flow(call))
+            reply = await self._performer(connector, call.trace).run(self.pipeline.flow(call))
         except ExchangeError as error:
             raise as_family(error, self.family, request) from error.__cause__
         stream = _streams(self.family)[1](reply, self.family, request, context.sdk)
         return self._response(request, reply, stream)
 
     async def aclose(self) -> None:
+        performer = self._performer(AsyncInner(self.family, self.inner, None), Trace(0.0))
+        await performer.run(self.pipeline.finish())
         if self._connections is not None and not under_trio():
             await _closed(self._connections)
         await self.inner.aclose()
+
+    def _performer(self, connector: AsyncConnector, trace: Trace) -> AsyncPerformer:
+        return AsyncPerformer(connector, trace, self.pipeline.clock, self.pipeline.leftovers)
 
     async def __aenter__(self) -> AsyncTransport:
         await self.inner.__aenter__()
