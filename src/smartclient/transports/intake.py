@@ -43,13 +43,32 @@ class Chunk(Struct, frozen=True):
     broken: SmartClientError | None = None
 
 
+class _Told:
+    """What a body has said up to some point."""
+
+    __slots__ = ("failure", "has_tokens", "is_terminal", "num_finished")
+
+    def __init__(self) -> None:
+        self.has_tokens = self.is_terminal = False
+        self.failure: Failure | None = None
+        self.num_finished = 0
+
+    def note(self, delta: Delta) -> None:
+        self.has_tokens = self.has_tokens or delta.has_tokens
+        self.is_terminal = self.is_terminal or delta.is_terminal
+        self.failure = self.failure or delta.failure
+        self.num_finished += delta.finish is not None
+
+    def is_whole(self, num_choices: float) -> bool:
+        return self.is_terminal or self.num_finished >= num_choices
+
+
 class Intake:
     """Takes in one body.
 
     Attributes:
         held: Taken in, not yet handed on.
         is_events: It is an event stream in a format, and an encoding, that we know.
-        terminal: The terminal event has come.
         broken: Why the events could not be read any further.
     """
 
@@ -63,17 +82,13 @@ class Intake:
         is_known = self._adapter is not None and self._decoders is not None
         self.is_events = is_known and is_success and media_type == _EVENTS
         self._reader = EventReader(self._adapter) if self._adapter and self.is_events else None
-        self._watched = bytearray() if self._adapter and is_success and not self.is_events else None
+        is_watched = is_known and is_success and not self.is_events
+        self._watched = bytearray() if is_watched else None
         self.held: deque[Chunk] = deque()
         self._num_held = 0
-        self.terminal = False
         self.broken: SmartClientError | None = None
-        self._has_tokens = self._ended_early = False
-        self._failure: Failure | None = None
         self._num_choices = _num_choices(reply) if self.is_events else 0
-        self._num_finished = self._num_delivered_finished = 0
-        self._delivered_terminal = False
-        self._delivered_failure: Failure | None = None
+        self._taken, self._delivered = _Told(), _Told()
 
     def take(self, data: bytes) -> Chunk:
         """Take in what came from the connection."""
@@ -89,7 +104,7 @@ class Intake:
             else:
                 comments = self._reader.take_comments()
             for part in parts:
-                self._note(part.delta)
+                self._taken.note(part.delta)
         return Chunk(data, decoded, parts, comments, self._clock.monotonic(), self.broken)
 
     def hold(self, chunk: Chunk) -> None:
@@ -100,33 +115,36 @@ class Intake:
     @property
     def is_decided(self) -> bool:
         """Whether it is known that the stream is a success, or is not."""
-        if not self.is_events or self._reader is None or self._has_tokens or self.terminal:
+        told = self._taken
+        if self._reader is None or told.has_tokens or told.is_terminal:
             return True
-        return self._failure is not None or self._num_held > MAX_PEEK
+        return told.failure is not None or self._num_held > MAX_PEEK
 
     @property
     def failure(self) -> Failure | None:
         """The stream's error, when it came before any content."""
-        if self._has_tokens:
-            return None
-        return self._failure or (_ENDED_EARLY if self._ended_early else None)
+        return None if self._taken.has_tokens else self._taken.failure
 
     @property
     def reported(self) -> Failure | None:
         """The error that what was handed on reports."""
-        return self._delivered_failure
+        return self._delivered.failure
+
+    @property
+    def terminal(self) -> bool:
+        """Whether the terminal event has come."""
+        return self._taken.is_terminal
 
     def end(self) -> None:
         """Take in that nothing more comes."""
-        is_read = self._reader is not None and not self.terminal
-        self._ended_early = is_read and self._num_finished < self._num_choices
+        if self._reader is not None and not self._taken.is_whole(self._num_choices):
+            self._taken.failure = self._taken.failure or _ENDED_EARLY
 
     @property
     def is_cut_short(self) -> bool:
         """Whether an end now would be too early, by what was handed on."""
-        if not self.is_events or self._delivered_terminal or self._delivered_failure is not None:
-            return False
-        return self._num_delivered_finished < self._num_choices
+        told = self._delivered
+        return told.failure is None and not told.is_whole(self._num_choices)
 
     @property
     def wants_error_body(self) -> bool:
@@ -140,8 +158,9 @@ class Intake:
     def no_stream(self) -> Failure:
         """Read what is held as the body of a success that should have been a stream."""
         told = self._adapter.whole(self.beginning).failure if self._adapter else None
-        self._delivered_failure = told or Failure(kind="malformed", message="it is no stream")
-        return self._delivered_failure
+        failure = told or Failure(kind="malformed", message="it is no stream")
+        self._delivered.failure = failure
+        return failure
 
     def error_reply(self) -> Failure:
         """Read what is held as the body of an error reply."""
@@ -149,15 +168,16 @@ class Intake:
             failure = failure_by_status(self._status)
         else:
             failure = self._adapter.failure(self._status, self.beginning)
-        self._delivered_failure = failure  # however much of it the reader then takes
+        self._delivered.failure = failure  # however much of it the reader then takes
         return failure
 
     def deliver(self, chunk: Chunk) -> None:
         """Tell the taps what is now handed to the reader."""
         for part in chunk.parts:
             self._tell(part.delta, chunk.at)
-        if chunk.broken is not None and not self._delivered_terminal:
-            self._delivered_failure = self._delivered_failure or Failure(kind="malformed")
+        told = self._delivered
+        if chunk.broken is not None and not told.is_terminal:
+            told.failure = told.failure or Failure(kind="malformed")
         for comment in chunk.comments:
             for tap in list(self._taps):
                 try:
@@ -171,14 +191,14 @@ class Intake:
 
     def deliver_end(self) -> None:
         """Tell the taps what a complete body that is no stream says."""
-        if self._watched and self._adapter is not None:
+        if self._watched is not None and self._adapter is not None:
             self._tell(self._adapter.whole(bytes(self._watched)), self._clock.monotonic())
 
     def ended(self) -> Outcome:
         """How a body that came to its end ended."""
         at = self._clock.monotonic()
-        if self._delivered_failure is not None:
-            failure = self._delivered_failure
+        failure = self._delivered.failure
+        if failure is not None:
             return Outcome("failed", at, failure.type or failure.kind)
         if self.is_cut_short:
             return Outcome("incomplete", at)
@@ -192,20 +212,12 @@ class Intake:
 
     def left(self) -> Outcome:
         """How a body ended whose reader went away."""
-        if self._delivered_terminal or self._delivered_failure is not None:
+        if self._delivered.is_terminal or self._delivered.failure is not None:
             return self.ended()
         return Outcome("cut", self._clock.monotonic())
 
-    def _note(self, delta: Delta) -> None:
-        self._has_tokens = self._has_tokens or delta.has_tokens
-        self.terminal = self.terminal or delta.is_terminal
-        self._failure = self._failure or delta.failure
-        self._num_finished += delta.finish is not None
-
     def _tell(self, delta: Delta, at: float) -> None:
-        self._delivered_terminal = self._delivered_terminal or delta.is_terminal
-        self._delivered_failure = self._delivered_failure or delta.failure
-        self._num_delivered_finished += delta.finish is not None
+        self._delivered.note(delta)
         for tap in list(self._taps):
             try:
                 tap.feed(delta, at)

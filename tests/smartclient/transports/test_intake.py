@@ -275,14 +275,23 @@ def test_a_reply_too_long_to_be_watched_has_no_usage():
     assert notes.deltas == []
 
 
-def test_a_success_that_is_not_its_format_is_a_failure():
-    notes = Notes()
-    intake = an_intake(notes, content_type="application/json")
+@pytest.mark.parametrize("pieces", [[b"<html>"], []], ids=["page", "nothing"])
+def test_a_success_that_is_not_its_format_is_a_failure(pieces):
+    intake = an_intake(Notes(), content_type="application/json")
 
-    taken(intake, b"<html>")
+    taken(intake, *pieces)
     intake.deliver_end()
 
     assert intake.ended() == Outcome("failed", 0.0, "malformed")
+
+
+def test_a_whole_reply_in_an_encoding_that_we_do_not_read_is_not_judged():
+    intake = an_intake(Notes(), content_type="application/json", content_encoding="br")
+
+    taken(intake, b"\x1b\x0b")
+    intake.deliver_end()
+
+    assert intake.ended() == Outcome("complete", 0.0)
 
 
 @pytest.mark.parametrize(
