@@ -30,7 +30,7 @@ class _Events(Generic[ValueT]):
         self._queue: deque[ValueT] = deque()
         self._seen: list[ValueT] = []
         self._error: SmartClientError | None = None
-        self._is_terminal = False
+        self._is_terminal = self._is_closed = False
 
     @property
     def request_id(self) -> str | None:
@@ -45,13 +45,13 @@ class _Events(Generic[ValueT]):
         return report
 
     def _take(self, chunk: Chunk) -> None:
-        for value, delta in ((part.value, part.delta) for part in chunk.parts):
-            if delta.failure is not None:
-                self._error = failure_error(delta.failure, self._reply, status=None)
+        for part in chunk.parts:
+            if part.delta.failure is not None:
+                self._error = failure_error(part.delta.failure, self._reply, status=None)
                 return
-            self._is_terminal = self._is_terminal or delta.is_terminal
-            if value is not None:
-                self._queue.append(value)
+            self._is_terminal = self._is_terminal or part.delta.is_terminal
+            if part.value is not None:
+                self._queue.append(part.value)
         if not self._is_terminal:
             self._error = chunk.broken
 
@@ -69,6 +69,13 @@ class _Events(Generic[ValueT]):
         for value in self._seen:
             accumulator.add(value)
         return accumulator.result()
+
+    def _check_end(self) -> None:
+        """Raise, once, when the stream ended early and not because its reader closed it."""
+        is_early = not self._is_closed and self._reply.handle.intake.is_cut_short
+        self._is_closed = True
+        if is_early:
+            raise self._ended_early()
 
     def _ended_early(self) -> IncompleteStreamError:
         return IncompleteStreamError(
@@ -120,13 +127,8 @@ class Stream(_Events[ValueT]):
         if chunk is not None:
             self._take(chunk)
             return
-        if not self._is_closed:
-            self._is_closed = True
-            if self._body.intake.is_cut_short:
-                raise self._ended_early()
+        self._check_end()
         raise StopIteration
-
-    _is_closed = False
 
     def close(self) -> None:
         """End it; the connection is kept when the whole answer has come."""
@@ -172,13 +174,8 @@ class AsyncStream(_Events[ValueT]):
         if chunk is not None:
             self._take(chunk)
             return
-        if not self._is_closed:
-            self._is_closed = True
-            if self._body.intake.is_cut_short:
-                raise self._ended_early()
+        self._check_end()
         raise StopAsyncIteration
-
-    _is_closed = False
 
     async def close(self) -> None:
         """End it; the connection is kept when the whole answer has come."""
