@@ -15,8 +15,9 @@ __all__ = [
     "StageTimes",
 ]
 
-FinishReason = Literal["stop", "stop_sequence", "length", "error"]
-"""`stop`: the model ended its turn. `stop_sequence`: a caller's stop string came."""
+FinishReason = Literal["stop", "stop_sequence", "length", "error", "refused"]
+"""`stop`: the model ended its turn. `stop_sequence`: a caller's stop string came.
+`refused`: too many waited before it; nothing was computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,6 +127,7 @@ class Engine:
             on_logits=on_logits,
         )
         self._tokenizer = model.tokenizer
+        self._max_queued = config.max_queued
         self._clock = clock
         self._live: dict[str, _Live] = {}
         self._arrivals = 0
@@ -170,17 +171,18 @@ class Engine:
 
         The model's end-of-turn token finishes with `stop`; it is no text, and is not
         counted in `num_output_tokens`. With `max_tokens=0` a sequence finishes with
-        `length` once its prompt is computed and cached.
+        `length` once its prompt is computed and cached. Where more than `max_queued` wait
+        after this step's were chosen, the newest finish with `refused`.
         """
         step = self.scheduler.schedule()
+        updates = self._refuse()
         if not step.scheduled:
-            return []
+            return updates
         self._note_start(step)
         tokens = self._runner.run(step)
         self.scheduler.commit(step)
         tokens += [(entry.sequence, None) for entry in step.scheduled if _is_prefill_only(entry)]
         now = self._clock()
-        updates = []
         for sequence, token in tokens:
             live = self._live.get(sequence.id)
             if live is not None and live.sequence is sequence:  # else aborted during the step
@@ -200,6 +202,14 @@ class Engine:
             prefix_tokens_queried=scheduler.prefix_tokens_queried,
             prefix_tokens_hit=scheduler.prefix_tokens_hit,
         )
+
+    def _refuse(self) -> list[SequenceUpdate]:
+        """Only here is it known who really waits: the front's books lag by a step."""
+        updates = []
+        for sequence in self.scheduler.overflow(self._max_queued):
+            self.scheduler.remove(sequence)
+            updates.append(self._live.pop(sequence.id).update("", "refused"))
+        return updates
 
     def _note_start(self, step: Step) -> None:
         now = self._clock()

@@ -136,6 +136,15 @@ class Scheduler:
                 sequence.num_computed = entry.stop
                 self.cache.publish(sequence)
 
+    def overflow(self, max_queued: int) -> list[Sequence]:
+        """Waiting sequences beyond `max_queued`, the newest ones.
+
+        Those that ever ran are neither counted nor among them: their output is under way.
+        """
+        if len(self.waiting) <= max_queued:
+            return []
+        return [sequence for sequence in self.waiting if sequence.preemptions == 0][max_queued:]
+
     def remove(self, sequence: Sequence) -> None:
         """Take a sequence out, wherever it is; its blocks are free at once."""
         if self.running.get(sequence.id) is sequence:

@@ -87,7 +87,9 @@ async def drain(receive: Receive, limit: int) -> None:
 
 
 class Admission:
-    """Refuses requests when too many wait already.
+    """Refuses requests when too many wait already, as far as can be known in front.
+
+    What comes in a burst the engine itself refuses: its books are a step old here.
 
     Args:
         max_running: Sequences that run at once.
@@ -113,16 +115,20 @@ class Admission:
         """
         queued = 0 if stats is None else stats.num_queued
         if queued >= self._max_queued or self._in_flight >= self._max_running + self._max_queued:
-            raise ApiError(
-                "rate_limited",
-                f"{self._max_queued} requests wait already; send this one again later",
-                retry_after=self._retry_after(),
-            )
+            raise self.refusal()
         self._in_flight += 1
         try:
             yield
         finally:
             self._in_flight -= 1
+
+    def refusal(self) -> ApiError:
+        """What a request is told before which `max_queued` wait."""
+        return ApiError(
+            "rate_limited",
+            f"{self._max_queued} requests wait already; send this one again later",
+            retry_after=self._retry_after(),
+        )
 
     def waited(self, seconds: float) -> None:
         """Learn how long a request waited for its turn."""

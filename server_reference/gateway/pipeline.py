@@ -114,6 +114,8 @@ class Pipeline:
         try:
             async with aclosing(replica.generate(run.sequence())) as updates:
                 async for update in updates:
+                    if update.finish_reason == "refused":
+                        raise self._admission.refusal()
                     for event in run.events(update):
                         yield event
         except EngineUnavailableError as error:

@@ -181,6 +181,19 @@ def test_an_abort_of_a_preempted_sequence_leaves_the_other_running(an_engine, a_
     assert engine.stats().num_free_blocks == 4
 
 
+def test_of_a_burst_the_newest_are_refused_when_blocks_are_short(an_engine, a_request):
+    """What the front knows is a step old, so it lets all of them in."""
+    engine, recorder = an_engine(num_blocks=4, max_num_seqs=32, max_queued=2)
+    ids = [f"s{number}" for number in range(34)]
+
+    run(engine, recorder, *(a_request(id, 40) for id in ids))
+
+    assert finish_reasons(recorder) == dict.fromkeys(ids[:3], "length") | dict.fromkeys(
+        ids[3:], "refused"
+    )
+    assert engine.stats().num_free_blocks == 4
+
+
 def test_an_abort_during_a_step_does_not_end_the_engine(an_engine, a_request):
     """Its result comes late (LMCache#4185)."""
     engine, recorder = an_engine(on_logits=lambda sequences, logits: engine.abort("a"))

@@ -287,6 +287,26 @@ def test_an_abort_of_a_preempted_sequence_leaves_the_others_alone():
     assert scheduler.waiting == []
 
 
+def test_the_newest_that_wait_beyond_the_limit_overflow():
+    scheduler = a_scheduler(max_num_seqs=1)
+    added(scheduler, *(a_sequence(arrival) for arrival in range(4)))
+
+    advance(scheduler)
+
+    assert [sequence.arrival for sequence in scheduler.overflow(2)] == [3]
+    assert scheduler.overflow(3) == []
+
+
+def test_a_preempted_sequence_neither_overflows_nor_takes_anothers_place():
+    scheduler = a_scheduler(num_blocks=4)
+    added(scheduler, a_sequence(0, 8), a_sequence(1, 8), a_sequence(2), a_sequence(3))
+    while not scheduler.preemptions:
+        advance(scheduler)
+
+    assert [sequence.arrival for sequence in scheduler.waiting] == [1, 2, 3]
+    assert [sequence.arrival for sequence in scheduler.overflow(1)] == [3]
+
+
 def test_a_sequence_removed_during_a_step_is_passed_over():
     """Its late result must not end the engine (LMCache#4185)."""
     scheduler = a_scheduler()

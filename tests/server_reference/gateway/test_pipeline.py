@@ -187,13 +187,14 @@ def test_too_many_are_refused(replica):
     ("state", "kind"),
     [
         pytest.param({"is_ready": False}, "overloaded", id="not-ready"),
+        pytest.param({"ends_with": {"finish_reason": "refused"}}, "rate_limited", id="is-full"),
         pytest.param({"is_lost": True}, "overloaded", id="lost-just-now"),
         pytest.param(
             {"ends_with": {"finish_reason": "error", "error": "it died"}}, "internal", id="died"
         ),
     ],
 )
-def test_an_engine_that_is_not_there_fails_the_request(replica, state, kind):
+def test_an_engine_that_cannot_fails_the_request(replica, state, kind):
     for name, value in state.items():
         setattr(replica, name, value)
 
