@@ -60,7 +60,9 @@ class Pipeline:
         return Health(self._router.is_ready, stats)
 
     async def count_tokens(self, request: ChatRequest, record: CallRecord) -> int:
-        prompt = await self._tokenize(request, record)
+        check_model(request, served=self._model.name)
+        with self._admission.admitted(None):  # no engine is asked, but threads are few
+            prompt = await self._tokenize(request, record)
         record.input_tokens = len(prompt)
         record.outcome = "stop"
         return len(prompt)
@@ -69,12 +71,12 @@ class Pipeline:
         self, request: ChatRequest, record: CallRecord
     ) -> AsyncGenerator[Event, None]:
         try:
-            prompt = await self._tokenize(request, record)
-            with record.timing("route"):
-                replica = self._router.choose()
-                params = fit(request, prompt_tokens=len(prompt), capacity=replica.capacity)
-                place = self._admission.admitted(replica.stats)
-            with place:
+            check_model(request, served=self._model.name)
+            with self._admission.admitted(self._router.choose().stats):
+                prompt = await self._tokenize(request, record)
+                with record.timing("route"):
+                    replica = self._router.choose()
+                    params = fit(request, prompt_tokens=len(prompt), capacity=replica.capacity)
                 run = _Run(request, record, prompt, params)
                 async with aclosing(self._run(run, replica)) as events:
                     async for event in events:
@@ -89,7 +91,6 @@ class Pipeline:
             yield Failed(ApiError("internal", what))
 
     async def _tokenize(self, request: ChatRequest, record: CallRecord) -> list[int]:
-        check_model(request, served=self._model.name)
         record.note("gateway", 0.0, record.elapsed())
         with record.timing("tokenize"):
             check_length(

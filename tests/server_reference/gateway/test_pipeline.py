@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from server_reference.api.chat import ChatRequest
+from server_reference.api.errors import ApiError
 from server_reference.api.events import Failed, Finished, Started, TextDelta
 from server_reference.api.record import CallRecord
 from server_reference.gateway.limits import Admission
@@ -126,6 +127,51 @@ def test_a_long_prompt_is_tokenized_off_the_loop(replica, request_, is_on_the_lo
     run(a_pipeline(replica, model=replace(TINY, chat_template=template)), request_)
 
     assert (template.thread == threading.get_ident()) is is_on_the_loop
+
+
+class HeldTemplate:
+    """Holds the threads that use it until it is let go."""
+
+    def __init__(self):
+        self.go = threading.Event()
+        self.used = 0
+
+    def encode(self, tokenizer, messages):
+        self.used += 1
+        self.go.wait(10)
+        return [1]
+
+
+@pytest.mark.parametrize("counts", [False, True], ids=["generate", "count-tokens"])
+def test_too_many_are_refused_before_they_are_tokenized(replica, counts):
+    """Else a flood of long prompts would wait for threads without bound."""
+    template = HeldTemplate()
+    model = replace(TINY, chat_template=template, max_context=100_000)
+    pipeline = a_pipeline(replica, model=model, max_running=1, max_queued=1)
+    request = a_request("x" * 4096)
+
+    async def ask():
+        if not counts:
+            return await generated(pipeline, request)
+        try:
+            return [await pipeline.count_tokens(request, a_record())]
+        except ApiError as error:
+            return [Failed(error)]
+
+    async def main():
+        held = [asyncio.create_task(ask()) for _ in range(2)]
+        await asyncio.sleep(0)
+        try:
+            (failed,) = await ask()
+        finally:
+            template.go.set()
+        return failed, [(await task)[-1] for task in held]
+
+    failed, answered = asyncio.run(main())
+
+    assert failed.error.kind == "rate_limited"
+    assert template.used == 2
+    assert answered == ([1, 1] if counts else [Finished("length", 3)] * 2)
 
 
 def test_stages_and_tokens_are_noted(replica):
