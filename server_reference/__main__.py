@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
+from types import FrameType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .config import EngineConfig
@@ -21,7 +21,8 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until SIGINT or SIGTERM; return the exit status.
 
-    A server that cannot start is one sentence on stderr and status 2.
+    A server that cannot start is one sentence on stderr and status 2, and one that ends by
+    itself is one and status 1.
     """
     options = vars(_parser().parse_args(arguments))
     del options["command"]
@@ -35,28 +36,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     with server:
         print(f"serving on {server.base_url}", flush=True)
-        _wait_for_signal()
+        status = _wait(server)
         server.stop(drain=5.0)
-    return 0
+    return status
 
 
 def _start(model: str, options: dict[str, Any]) -> Server | None:
     """The running server; `None` when it cannot start, which is then said on stderr."""
     from . import start
-    from .gateway.server import ServerStartError
+    from .gateway.server import ServerEndedError, ServerStartError
 
     try:
         return start(model, **options)
-    except (ServerStartError, ValueError) as error:
+    except (ServerStartError, ServerEndedError, ValueError) as error:
         print(f"smartclient-server: {error}", file=sys.stderr)
         return None
 
 
-def _wait_for_signal() -> None:
-    stop = threading.Event()
+def _wait(server: Server) -> int:
+    """Until a signal comes or the server ends by itself; return the exit status."""
+    from .gateway.server import ServerEndedError
+
+    try:
+        _on_signals(signal.default_int_handler)
+        server.wait()
+    except KeyboardInterrupt:
+        _on_signals(signal.SIG_IGN)  # stopping is bounded
+    except ServerEndedError as error:
+        print(f"smartclient-server: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _on_signals(action: Callable[[int, FrameType | None], Any] | signal.Handlers) -> None:
     for which in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(which, lambda *_: stop.set())
-    stop.wait()
+        signal.signal(which, action)
 
 
 def _keys(given: list[str]) -> dict[str, str]:

@@ -20,6 +20,7 @@ from ..config import EngineConfig
 from ..core import EngineStats, GenerateRequest, SequenceUpdate
 from .frames import (
     FrameBuffer,
+    FrameError,
     Hello,
     Loading,
     Ready,
@@ -54,8 +55,9 @@ class EngineUnavailableError(RuntimeError):
 class EngineProcess:
     """One engine in a process of its own.
 
-    When the process dies, or says nothing for `silence` seconds, its requests end with an
-    error, `is_ready` turns false, and it is started again with a growing delay.
+    When the process dies, or says nothing for `silence` seconds, or what cannot be read, its
+    requests end with an error, `is_ready` turns false, and it is started again with a
+    growing delay.
 
     Args:
         config: How the engine runs.
@@ -139,6 +141,10 @@ class EngineProcess:
         link = _Link(self._command, self._config)
         try:
             self._capacity = (await link.load(self._on_loading)).capacity
+        except FrameError as error:
+            reason = _unreadable(error)
+            await link.end(reason)
+            raise EngineStartError(reason) from error
         except BaseException:
             await link.end("the engine was stopped while it loaded")
             raise
@@ -232,13 +238,19 @@ class _Link:
             while self._silent_ticks < _TICKS:
                 done, _ = await asyncio.wait([reading], timeout=silence / _TICKS)
                 if done:
-                    reading.result()
-                    return await self._obituary("while it served")
+                    return await self._ending(reading)
                 self._silent_ticks += 1
             return f"the engine process was silent for {silence:g} s and was ended"
         finally:
             reading.cancel()
             await asyncio.wait([reading])
+
+    async def _ending(self, reading: asyncio.Task[None]) -> str:
+        try:
+            reading.result()
+        except FrameError as error:
+            return _unreadable(error)
+        return await self._obituary("while it served")
 
     def open(self, request: GenerateRequest) -> asyncio.Queue[SequenceUpdate]:
         """Queue a sequence for the next step; its updates come in what is returned."""
@@ -342,6 +354,10 @@ class _Link:
             return f"the engine process closed its socket {when}"
         how = f"by signal {-status}" if status < 0 else f"with status {status}"
         return f"the engine process ended {how} {when}; its log on stderr says more"
+
+
+def _unreadable(error: FrameError) -> str:
+    return f"the engine process was ended for what it sent: {error}"
 
 
 def _environment(config: EngineConfig) -> dict[str, str]:

@@ -29,7 +29,7 @@ from .pipeline import Pipeline
 from .request_log import LogTarget, RequestLog
 from .routing import Router
 
-__all__ = ["Server", "ServerStartError", "start"]
+__all__ = ["Server", "ServerEndedError", "ServerStartError", "start"]
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +40,10 @@ _CLOSE_SECONDS, _STOP_SECONDS = 1.0, 10.0
 
 class ServerStartError(RuntimeError):
     """The server could not be started; the message says why in one sentence."""
+
+
+class ServerEndedError(RuntimeError):
+    """The server ended without being asked to; the message says why in one sentence."""
 
 
 class Server:
@@ -84,6 +88,16 @@ class Server:
             raise
         if self._failure is not None:
             self.stop()
+            raise self._failure
+
+    def wait(self) -> None:
+        """Return when the server has been stopped, from another thread.
+
+        Raises:
+            ServerEndedError: It ended by itself.
+        """
+        self._thread.join()
+        if self._failure is not None:
             raise self._failure
 
     def stop(self, *, drain: float = 1.0) -> None:
@@ -152,6 +166,8 @@ class Server:
             tasks.append(serving)
             self._started.set()
             await asyncio.wait([serving, stopped], return_when=asyncio.FIRST_COMPLETED)
+            if not stopped.done():
+                raise _ended(serving)
             await asyncio.wait([serving], timeout=self._drain)
             await self._engine.stop()  # requests that are left end with an error, then close
             await asyncio.wait([serving], timeout=_CLOSE_SECONDS)
@@ -211,6 +227,15 @@ def _url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
+
+
+def _ended(serving: asyncio.Task[None]) -> ServerEndedError:
+    """What to say of hypercorn, which has returned or failed while it was to serve."""
+    cause = None if serving.cancelled() else serving.exception()
+    why = "no reason was given" if cause is None else " ".join(str(cause).split()) or repr(cause)
+    ended = ServerEndedError(f"the server ended by itself: {why}; start it again")
+    ended.__cause__ = cause
+    return ended
 
 
 def _front(model: str) -> FrontModel:
