@@ -91,7 +91,7 @@ WITHOUT_TORCH = """
 
 # What `import smartclient` loads none of.
 NOT_AT_IMPORT = """
-    asyncio httpx httpx2 h2 pydantic tiktoken tenacity rich openai anthropic opentelemetry torch
+    asyncio httpx httpx2 h2 pydantic tiktoken tenacity rich openai anthropic opentelemetry torch ssl
     """.split()
 
 MAX_FILE_LINES = 400

@@ -13,7 +13,8 @@ import smartclient
 # Adding a name is a feature, taking one away breaks somebody: both change this list.
 NAMES = {
     "smartclient": """
-        AsyncClient AuthenticationError CallReport Client ExchangeError IncompleteStreamError
+        AsyncClient AuthenticationError CallReport Client EventTooLargeError ExchangeError
+        IncompleteStreamError
         InvalidRequestError MalformedReplyError OverloadedError RateLimitError RefusedError
         ServerError Settings SmartClientError StatusError Timeout last_report unwrap wrap
         """,

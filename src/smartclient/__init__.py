@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ._call import Timeout
 from ._errors import (
     AuthenticationError,
+    EventTooLargeError,
     ExchangeError,
     IncompleteStreamError,
     InvalidRequestError,
@@ -30,6 +31,7 @@ __all__ = [
     "AuthenticationError",
     "CallReport",
     "Client",
+    "EventTooLargeError",
     "ExchangeError",
     "IncompleteStreamError",
     "InvalidRequestError",

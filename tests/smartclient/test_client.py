@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import inspect
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -272,14 +270,3 @@ def test_under_trio_leaving_the_async_client_hides_nothing():
 def test_what_cannot_be_is_refused_when_the_client_is_made(kind, options, error, message):
     with pytest.raises(error, match=message):
         kind(**options)
-
-
-def test_importing_the_package_loads_nothing_heavy():
-    code = "import sys, smartclient; print([m for m in sys.argv[1:] if m in sys.modules])"
-    heavy = "asyncio httpx httpx2 h2 pydantic tiktoken tenacity rich torch ssl".split()
-
-    done = subprocess.run(
-        [sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True
-    )
-
-    assert done.stdout.strip() == "[]"
