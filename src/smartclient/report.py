@@ -212,5 +212,5 @@ def attempt_report(attempt: Attempt, *, since: float, server: Mapping[str, Stage
         error=attempt.error,
         maybe_processed=attempt.maybe_processed,
         reused=attempt.timeline.reused,
-        stages=timeline_stages(attempt.timeline, since=since) | dict(server),
+        stages=dict(server) | timeline_stages(attempt.timeline, since=since),
     )

@@ -121,7 +121,7 @@ class _Watch:
             stages["prepare"] = Stage(0.0, trace.prepared - since)
         if trace.attempts:
             stages |= timeline_stages(trace.attempts[-1].timeline, since=since)
-        stages |= server
+        stages = server | stages  # what was measured here comes first, whoever names it too
         if self._first is not None and self._last is not None:
             stages["ttft"] = Stage(0.0, self._first - since)
             stages["decode"] = Stage(self._first - since, self._last - self._first)

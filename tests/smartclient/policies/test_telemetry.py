@@ -181,6 +181,16 @@ def test_only_the_attempt_that_was_answered_has_the_servers_stages():
     assert ["queue" in one.stages for one in report.attempts] == [False, True]
 
 
+def test_a_stage_that_was_measured_here_is_not_the_servers_to_tell():
+    """Proxies name stages of their own, such as `send`."""
+    call = a_call()
+    call.trace.begin(call.origin, at=1.0).timeline.send = Span(2.0, 2.5)
+
+    report = report_of(*watched(call, server_timing="send;dur=9000"))
+
+    assert report.stages["send"] == report.attempts[0].stages["send"] == Stage(2.0, 0.5)
+
+
 def test_without_a_send_the_servers_stages_have_no_place():
     report = report_of(*watched(server_timing="queue;dur=1000"))
 
