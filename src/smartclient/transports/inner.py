@@ -103,21 +103,22 @@ class _InnerError(ExchangeError):
     original: Exception
 
 
-_ONLY_THEIRS: tuple[tuple[ExchangeKind, str], ...] = (
-    ("protocol", "LocalProtocolError"),  # the request is no HTTP: the next one will not be
-    ("connect", "ProxyError"),  # raised before the request is written
-)
+_KINDS: dict[str, ExchangeKind] = {name: kind for kind, name in _NAMES.items()} | {
+    "ConnectError": "connect",
+    "ProxyError": "connect",  # raised before the request is written
+    "RemoteProtocolError": "closed",
+    "LocalProtocolError": "protocol",  # the request is no HTTP: the next one will not be
+}
+_NEVER_SENT = frozenset({"connect", "connect_timeout", "pool_timeout", "unsupported"})
 
 
-def _from_family(error: Exception, family: Any, origin: Origin) -> _InnerError:
-    names = {ancestor.__name__ for ancestor in type(error).__mro__}
-    found = (kind for kind, name in (*_NAMES.items(), *_ONLY_THEIRS) if name in names)
-    kind: ExchangeKind = next(found, "read")
-    never_sent = kind in ("connect", "connect_timeout", "pool_timeout", "unsupported")
+def _from_family(error: Exception, origin: Origin) -> _InnerError:
+    names = (ancestor.__name__ for ancestor in type(error).__mro__)
+    kind: ExchangeKind = next((_KINDS[name] for name in names if name in _KINDS), "read")
     translated = _InnerError(
         str(error) or type(error).__name__,
-        kind="connect" if kind == "resolve" else kind,
-        sent="nothing" if never_sent or kind == "resolve" else "all",
+        kind=kind,
+        sent="nothing" if kind in _NEVER_SENT else "all",
         origin=str(origin),
     )
     translated.original = error
@@ -218,7 +219,7 @@ class _InnerExchange:
         # The caller names the error's own cause, because `error` itself is raised again at
         # the end, and would else be its own cause.
         if isinstance(error, (self._family.TransportError, ExchangeError)):
-            return _from_family(error, self._family, address_of(self._request)[0])
+            return _from_family(error, address_of(self._request)[0])
         raise error
 
 
