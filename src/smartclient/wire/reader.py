@@ -13,20 +13,12 @@ class EventReader:
 
     Args:
         adapter: What understands the stream's format.
-        max_event_bytes: Largest event; `None` takes the decoder's own bound.
     """
 
-    def __init__(self, adapter: Adapter, *, max_event_bytes: int | None = None) -> None:
+    def __init__(self, adapter: Adapter) -> None:
         self._part = adapter.part
-        self._decoder = (
-            SSEDecoder() if max_event_bytes is None else SSEDecoder(max_event_bytes=max_event_bytes)
-        )
+        self._decoder = SSEDecoder()
         self._is_over = False
-
-    @property
-    def comments(self) -> list[str]:
-        """The comments not yet taken."""
-        return self._decoder.comments
 
     def feed(self, data: bytes) -> list[Part]:
         """Take the next bytes; the parts that they complete.
@@ -34,7 +26,7 @@ class EventReader:
         Data that is not of the format is a part whose `failure` says so.
 
         Raises:
-            EventTooLargeError: An event crosses the bound.
+            EventTooLargeError: An event crosses the decoder's bound.
         """
         if self._is_over:
             return []
@@ -53,10 +45,3 @@ class EventReader:
         if taken:
             self._decoder.comments = []
         return taken
-
-    def close(self) -> bool:
-        """End the stream; whether it stopped inside an event, which is dropped."""
-        is_cut = not self._is_over and self._decoder.has_unfinished
-        self._is_over = True
-        self._decoder.close()
-        return is_cut

@@ -62,12 +62,6 @@ class SSEDecoder:
         self._too_large: EventTooLargeError | None = None
         self._closed = False
 
-    @property
-    def has_unfinished(self) -> bool:
-        """Whether a block has begun, with more than comments, that no blank line has ended."""
-        lines = bytes(self._pending).split(b"\n")
-        return bool(self._start) or any(line and line[:1] != b":" for line in lines)
-
     def feed(self, data: bytes) -> list[Event]:
         """Take the next bytes of the body; the events that they complete.
 

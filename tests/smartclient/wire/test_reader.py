@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from smartclient._errors import EventTooLargeError
 from smartclient.wire import adapters
 from smartclient.wire.reader import EventReader
 
@@ -34,7 +33,6 @@ def test_nothing_is_read_after_the_terminal_event():
 
     assert len(parts) == 1
     assert reader.feed(CHUNK) == []
-    assert reader.close() is False
 
 
 def test_malformed_json_is_a_part_that_says_so():
@@ -49,28 +47,5 @@ def test_comments_are_taken_once():
     reader = EventReader(ANTHROPIC)
     reader.feed(b": one\n\n: two\n\n")
 
-    assert reader.comments == ["one", "two"]
     assert reader.take_comments() == ["one", "two"]
     assert reader.take_comments() == []
-
-
-@pytest.mark.parametrize(
-    ("stream", "is_cut"),
-    [
-        pytest.param(CHUNK, False, id="between-events"),
-        pytest.param(CHUNK + b"data: {", True, id="inside-an-event"),
-        pytest.param(b"data: [DONE]\n\ndata: {", False, id="inside-what-nobody-reads"),
-    ],
-)
-def test_close_tells_whether_an_event_was_cut(stream, is_cut):
-    reader = EventReader(OPENAI)
-    reader.feed(stream)
-
-    assert reader.close() is is_cut
-
-
-def test_an_event_past_the_bound_is_an_error():
-    reader = EventReader(OPENAI, max_event_bytes=100)
-
-    with pytest.raises(EventTooLargeError):
-        reader.feed(b"data: " + b"x" * 200)

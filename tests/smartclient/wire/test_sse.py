@@ -173,26 +173,7 @@ def test_close_drops_the_unfinished_block():
     decoder = SSEDecoder()
     decoder.feed(b"data: whole\n\ndata: half\n")
 
-    assert decoder.has_unfinished
     assert decoder.close() == []
-    assert not decoder.has_unfinished
-
-
-@pytest.mark.parametrize(
-    "stream",
-    [
-        pytest.param(b"", id="nothing"),
-        pytest.param(b"data: x\n\n", id="whole-event"),
-        pytest.param(b"data: x\n\n\n", id="one-blank-line-more"),
-        pytest.param(b"data: x\n\n: bye\n", id="comment"),
-    ],
-)
-def test_nothing_is_unfinished_after(stream):
-    decoder = SSEDecoder()
-
-    decoder.feed(stream)
-
-    assert not decoder.has_unfinished
 
 
 def test_feed_after_close_is_an_error():
