@@ -59,13 +59,12 @@ class Client:
     """One client of a side."""
 
     def __init__(self, connections: Any) -> None:
-        self._connections = connections
-        self.close = connections.close
+        self.close, self.exchange = connections.close, connections.exchange
 
     async def send(self, url: str, **changes: Any) -> tuple[Any, Timeline]:
         """Exchange; the reply, its body unread, and the timeline."""
         timeline = Timeline()
-        reply = await self._connections.exchange(a_call(url, **changes), timeline)
+        reply = await self.exchange(a_call(url, **changes), timeline)
         return reply, timeline
 
     async def fetch(self, url: str, **changes: Any) -> bytes:

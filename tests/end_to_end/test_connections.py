@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+import threading
 
 import pytest
 
+from smartclient._call import Timeout
 from smartclient._errors import ExchangeError
 
 from .net_sides import read_all
@@ -168,6 +170,23 @@ def test_refusal_that_comes_during_the_upload_is_read(side):
 
     with RawServer(script) as server:
         side.run(scenario)
+
+
+def test_refusal_of_a_server_that_reads_no_more_is_read(side):
+    def script(peer: Peer) -> None:
+        peer.head()
+        peer.send(reply(b"too large", b"connection: close", status=b"413 Too Large"))
+        done.wait(5)
+
+    async def scenario():
+        timeout = Timeout(write=0.1)
+        response, _ = await side.client().send(server.url, body=b"x" * 30_000_000, timeout=timeout)
+        assert (response.status, await read_all(response)) == (413, b"too large")
+
+    done = threading.Event()
+    with RawServer(script) as server:
+        side.run(scenario)
+        done.set()
 
 
 def test_refusal_of_a_server_that_resets_during_the_upload_is_read_where_it_has_come(side):

@@ -7,9 +7,10 @@ import threading
 
 import pytest
 
-from smartclient._call import Headers, Timeout
+from smartclient._call import Headers, Timeline, Timeout
 from smartclient._errors import ExchangeError
 
+from .net_sides import a_call
 from .raw_server import CHUNKED, Peer, RawServer, forever, reply
 
 
@@ -228,6 +229,25 @@ def test_connect_timeout_covers_the_handshake(side):
     with RawServer(Peer.until_closed) as server:
         side.run(scenario)
         assert server.wait_closed(1)
+
+
+def test_call_that_found_no_free_connection_tells_how_long_it_waited(side):
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.send(CHUNKED)
+        peer.until_closed()
+
+    async def scenario():
+        client, timeline = side.client(max_connections=1), Timeline()
+        held, _ = await client.send(server.url)
+        call = a_call(server.url, timeout=Timeout(pool=0.05))
+        with pytest.raises(ExchangeError):
+            await client.exchange(call, timeline)
+        assert timeline.pool.duration >= 0.04
+        held.cut()
+
+    with RawServer(script) as server:
+        side.run(scenario)
 
 
 def test_pool_timeout_names_the_limit_and_who_waits(side):

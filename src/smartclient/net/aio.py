@@ -113,8 +113,10 @@ class AsyncConnections:
         limit, started = self._options.max_connections, self._clock.monotonic()
         pool, connection = home.enter(self._key(call.origin), limit, started)
         if connection is None and not pool.reserve():
-            connection = await self._queue(pool, call)
-            timeline.pool = Span(started, self._clock.monotonic())
+            try:
+                connection = await self._queue(pool, call)
+            finally:
+                timeline.pool = Span(started, self._clock.monotonic())
         return pool, connection
 
     async def _queue(self, pool: Pool[StreamConnection], call: Call) -> StreamConnection | None:

@@ -228,7 +228,8 @@ class Response:
         if state == "broken":
             _drop(connection)
         else:
-            _lobby.release(connection, self._expires(now), last=state == "free")
+            expires = self._parser.expires(now, self._options.idle_expiry)
+            _lobby.release(connection, expires, last=state == "free")
 
     def cut(self) -> None:
         """Drop the body and its connection at once; never blocks, never raises."""
@@ -254,7 +255,7 @@ class Response:
         failure = _write(connection, self._call, head)
         timeline.send = Span(started, self._clock.monotonic())
         if failure is not None:
-            if failure.sent == "nothing" and timeline.reused:
+            if failure.sent == "nothing" and timeline.reused and failure.kind == "write":
                 return False
             self._read_refusal(failure)
         return True
@@ -322,15 +323,9 @@ class Response:
         connection, self._connection = self._connection, None
         assert connection is not None
         if self._parser.keep_alive:
-            _lobby.release(connection, self._expires(now))
+            _lobby.release(connection, self._parser.expires(now, self._options.idle_expiry))
         else:
             _drop(connection)
-
-    def _expires(self, now: float) -> float | None:
-        bound, announced = self._options.idle_expiry, self._parser.expiry
-        if announced is not None:
-            bound = announced if bound is None else min(bound, announced)
-        return None if bound is None else now + bound
 
 
 def _drop(connection: SocketConnection) -> None:
@@ -339,7 +334,7 @@ def _drop(connection: SocketConnection) -> None:
 
 
 def _write(connection: SocketConnection, call: Call, head: bytes) -> ExchangeError | None:
-    """Write the whole request; what went wrong, unless it was our own patience."""
+    """Write the whole request; what went wrong."""
     origin, reused = call.origin, connection.num_exchanges > 1
     sent: Sent = "nothing"
     for piece in _pieces(head, call.body):
@@ -348,9 +343,8 @@ def _write(connection: SocketConnection, call: Call, head: bytes) -> ExchangeErr
             try:
                 written = connection.send(rest, call.timeout.write)
             except TimeoutError:
-                raise failures.write_timeout(
-                    origin, timeout=call.timeout.write or 0.0, sent=sent, reused=reused
-                ) from None
+                timeout = call.timeout.write or 0.0
+                return failures.write_timeout(origin, timeout=timeout, sent=sent, reused=reused)
             except OSError as error:
                 if connection.is_cut:
                     raise failures.closed_by_us(origin, sent=sent, reused=reused) from None

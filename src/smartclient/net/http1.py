@@ -175,7 +175,6 @@ class ReplyParser:
         "reason",
         "received",
         "status",
-        "trailers",
         "unread",
     )
 
@@ -190,7 +189,6 @@ class ReplyParser:
         self.reason = ""
         self.protocol = "HTTP/1.1"
         self.headers = Headers()
-        self.trailers: list[tuple[str, str]] = []
         self.is_begun = self.is_complete = False
         self.keep_alive = True
         self.idle_timeout: float | None = None
@@ -255,11 +253,13 @@ class ReplyParser:
         self.unread = 0
         return data
 
-    @property
-    def expiry(self) -> float | None:
-        """Seconds for which the idle connection may be trusted, by the server's own word."""
-        # One second less than it says: its clock started before ours.
-        return None if self.idle_timeout is None else max(0.0, self.idle_timeout - 1.0)
+    def expires(self, now: float, bound: float | None) -> float | None:
+        """Until when the idle connection may be trusted: `bound` seconds, or what is announced."""
+        if self.idle_timeout is not None:
+            # One second less than the server says: its clock started before ours.
+            announced = max(0.0, self.idle_timeout - 1.0)
+            bound = announced if bound is None else min(bound, announced)
+        return None if bound is None else now + bound
 
     def drop(self) -> int:
         """Forget what was not taken; how many bytes it was."""
@@ -342,7 +342,6 @@ class ReplyParser:
             if coding.rpartition(",")[2].strip() == "chunked":
                 self._parser = HttpResponseParser(self)
                 self._parser.feed_data(_CHUNKED_HEAD)
-                self.trailers.clear()
             else:
                 self.keep_alive = False
         elif length is not None:
@@ -385,9 +384,6 @@ class ReplyParser:
     def on_message_begin(self) -> None:
         if self.is_complete:
             raise BadReplyError("protocol", "sent bytes after the end of its reply")
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.trailers.append((name.decode("latin-1"), value.decode("latin-1")))
 
     def on_body(self, data: bytes) -> None:
         self._body.append(data)

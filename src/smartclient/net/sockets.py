@@ -204,6 +204,7 @@ def connect(
             return SocketConnection(sock, origin, pool)
         from .tls import TlsConnection
 
+        trust.context()  # built before the handshake is timed
         begun = monotonic()
         tls = TlsConnection.open(sock, origin, pool, trust, lambda: left("tls"))
         timeline.tls = Span(begun, monotonic())

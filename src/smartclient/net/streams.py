@@ -242,7 +242,7 @@ class StreamConnection(asyncio.Protocol):
         self.is_draining = True
         self._drain_timer = self.loop.call_later(DRAIN_TIME, self.drop)
         self.resume()
-        self._keep(self, self._expires(parser), self.monotonic, last=False)
+        self._keep_with(parser, last=False)
 
     def drop_reply(self, parser: ReplyParser) -> None:
         """Drop it if it still carries this reply."""
@@ -328,15 +328,13 @@ class StreamConnection(asyncio.Protocol):
         if not parser.keep_alive or self.is_sending:
             self.drop()
         elif not was_draining:
-            self._keep(self, self._expires(parser), self.monotonic)
+            self._keep_with(parser)
         elif self in self.pool.idle:
             self.pool.prefer(self)
 
-    def _expires(self, parser: ReplyParser) -> float | None:
-        bound, announced = self._idle_expiry, parser.expiry
-        if announced is not None:
-            bound = announced if bound is None else min(bound, announced)
-        return None if bound is None else self.monotonic() + bound
+    def _keep_with(self, parser: ReplyParser, *, last: bool = True) -> None:
+        expires = parser.expires(self.monotonic(), self._idle_expiry)
+        self._keep(self, expires, self.monotonic, last=last)
 
     def _forget_reply(self) -> None:
         self.parser = self.timeline = None

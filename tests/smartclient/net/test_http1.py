@@ -178,7 +178,6 @@ def facts(parser: ReplyParser) -> tuple[object, ...]:
         parser.status,
         parser.reason,
         parser.headers,
-        parser.trailers,
         parser.take(),
         parser.is_complete,
         parser.keep_alive,
@@ -216,21 +215,21 @@ def test_reply_is_understood(method, reply, expected):
     assert known == expected
 
 
-def test_headers_and_trailers_keep_their_case_and_order():
+def test_headers_keep_their_case_and_order_and_trailers_are_none():
     parser = parsed(
         b"HTTP/1.1 200 OK\r\nB: 1\r\na: 2\r\nB: \xe9\r\ntransfer-encoding: chunked\r\n\r\n",
         b"0\r\nX-Sum: 7\r\n\r\n",
     )
 
     assert parser.headers.fields[:3] == (("B", "1"), ("a", "2"), ("B", "\u00e9"))
-    assert parser.trailers == [("X-Sum", "7")]
+    assert (parser.headers.get("x-sum"), parser.is_complete) == (None, True)
 
 
 def test_second_reply_after_a_chunked_one_is_surplus_and_never_mixed_in():
     parser = parsed(CHUNKED + b"1\r\na\r\n0\r\n\r\nHTTP/1.1 500 No\r\nb: c\r\n\r\n")
 
     assert (parser.status, parser.headers.get("b"), parser.take()) == (200, None, b"a")
-    assert (parser.is_complete, parser.keep_alive, parser.trailers) == (True, False, [])
+    assert (parser.is_complete, parser.keep_alive) == (True, False)
 
 
 def test_close_is_the_end_of_a_body_without_length():
@@ -258,14 +257,15 @@ def test_connection_is_kept_as_the_reply_says(head, keeps):
     [
         pytest.param(b"timeout=5, max=100", 4.0, id="one-second-less"),
         pytest.param(b"Timeout = 1", 0.0, id="not-below-zero"),
-        pytest.param(b"max=100", None, id="only-max"),
-        pytest.param(b"timeout=soon", None, id="no-number"),
+        pytest.param(b"max=100", 60.0, id="only-max"),
+        pytest.param(b"timeout=soon", 60.0, id="no-number"),
     ],
 )
 def test_server_may_announce_how_long_it_keeps_the_connection(value, seconds):
     parser = parsed(b"HTTP/1.1 200 OK\r\nkeep-alive: " + value + b"\r\n\r\n")
 
-    assert parser.expiry == seconds
+    assert parser.expires(100.0, 60.0) == 100.0 + seconds
+    assert parser.expires(100.0, 2.0) == 100.0 + min(seconds, 2.0)
 
 
 @pytest.mark.parametrize(
