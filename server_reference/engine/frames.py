@@ -9,7 +9,9 @@ from ..core import EngineStats, GenerateRequest, SequenceUpdate
 
 __all__ = [
     "MAX_FRAME_BYTES",
+    "Beat",
     "FrameBuffer",
+    "FrameError",
     "FromEngine",
     "Hello",
     "Loading",
@@ -26,6 +28,10 @@ __all__ = [
 
 MAX_FRAME_BYTES = 1 << 28
 _LENGTH_BYTES = 4
+
+
+class FrameError(ValueError):
+    """What came is no frame of this protocol."""
 
 
 class Hello(msgspec.Struct, tag=True, frozen=True):
@@ -65,14 +71,18 @@ class StartFailed(msgspec.Struct, tag=True, frozen=True):
 
 
 class Stepped(msgspec.Struct, tag=True, frozen=True):
-    """One step's new text for every sequence in it; without updates, a sign of life."""
+    """One step's new text for every sequence in it."""
 
     updates: list[SequenceUpdate]
     stats: EngineStats
 
 
+class Beat(msgspec.Struct, tag=True, frozen=True):
+    """A sign of life, however long a step takes."""
+
+
 ToEngine = Hello | Work | Stop
-FromEngine = Loading | Ready | StartFailed | Stepped
+FromEngine = Loading | Ready | StartFailed | Stepped | Beat
 
 _encoder = msgspec.msgpack.Encoder()
 _to_engine = msgspec.msgpack.Decoder(ToEngine)
@@ -93,8 +103,15 @@ def to_engine(body: bytes) -> ToEngine:
 
 
 def from_engine(body: bytes) -> FromEngine:
-    """Read a frame's body on the front's side."""
-    return _from_engine.decode(body)
+    """Read a frame's body on the front's side.
+
+    Raises:
+        FrameError: It is none.
+    """
+    try:
+        return _from_engine.decode(body)
+    except msgspec.DecodeError as error:
+        raise FrameError(f"a frame of {len(body):,} bytes is unreadable: {error}") from error
 
 
 class FrameBuffer:
@@ -104,13 +121,20 @@ class FrameBuffer:
         self._bytes = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take `data` in; return the bodies that are now whole."""
+        """Take `data` in; return the bodies that are now whole.
+
+        Raises:
+            FrameError: A frame is longer than any may be.
+        """
         self._bytes += data
         bodies: list[bytes] = []
         start = 0
         while True:
             body_at = start + _LENGTH_BYTES
-            end = body_at + int.from_bytes(self._bytes[start:body_at], "big")
+            size = int.from_bytes(self._bytes[start:body_at], "big")
+            end = body_at + size
+            if size > MAX_FRAME_BYTES:
+                raise FrameError(f"a frame may have {MAX_FRAME_BYTES:,} bytes, not {size:,}")
             if len(self._bytes) < body_at or len(self._bytes) < end:
                 break
             bodies.append(bytes(self._bytes[body_at:end]))

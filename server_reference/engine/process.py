@@ -62,8 +62,8 @@ class EngineProcess:
     Args:
         config: How the engine runs.
         worker: The command to run, without the socket's descriptor.
-        silence: Seconds without a word after which the process is taken for dead.
-            Loading is not counted.
+        silence: Seconds without a word after which the process is taken for dead: it shows
+            life every 2 s, also in a long step. Loading is not counted.
         on_loading: Told how far loading is, in words.
     """
 

@@ -14,11 +14,13 @@ import socket
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from typing import Protocol
 
 from ..config import EngineConfig
 from ..core import EngineStats, GenerateRequest, SequenceUpdate
 from .frames import (
+    Beat,
     FrameBuffer,
     FromEngine,
     Hello,
@@ -33,9 +35,9 @@ from .frames import (
     to_engine,
 )
 
-__all__ = ["Steps", "Worker", "main"]
+__all__ = ["Channel", "Steps", "Worker", "main", "watch"]
 
-_HEARTBEAT = 2.0
+_BEAT = 2.0
 _MAX_FAILED_STEPS = 3
 _RECEIVE_BYTES = 1 << 20
 
@@ -53,6 +55,28 @@ class Steps(Protocol):
     def stats(self) -> EngineStats: ...
 
 
+class Channel:
+    """The socket to the front, on which the loop and the watcher's beats do not mix."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self._sending = threading.Lock()
+        self._beat = frame(Beat())
+
+    def send(self, message: FromEngine) -> None:
+        data = frame(message)
+        with self._sending:
+            self.connection.sendall(data)
+
+    def beat(self) -> None:
+        """Show life, unless something is being sent, which shows it too."""
+        if self._sending.acquire(blocking=False):
+            try:
+                self.connection.sendall(self._beat)
+            finally:
+                self._sending.release()
+
+
 class Worker:
     """The loop: drain the socket, step, send; block on the socket when there is no work.
 
@@ -60,20 +84,16 @@ class Worker:
     after `_MAX_FAILED_STEPS` of them in a row the engine is taken for broken.
 
     Args:
-        connection: Connected to the front; blocking.
+        channel: Connected to the front; blocking.
         engine: What is stepped.
-        heartbeat: Seconds between signs of life while idle.
     """
 
-    def __init__(
-        self, connection: socket.socket, engine: Steps, *, heartbeat: float = _HEARTBEAT
-    ) -> None:
-        self._connection = connection
+    def __init__(self, channel: Channel, engine: Steps) -> None:
+        self._channel = channel
         self._engine = engine
-        self._heartbeat_ms = int(heartbeat * 1000)
         self._frames = FrameBuffer()
         self._poll = select.poll()
-        self._poll.register(connection, select.POLLIN)
+        self._poll.register(channel.connection, select.POLLIN)
         self._under_way: dict[str, None] = {}
         self._updates: list[SequenceUpdate] = []
         self._failed_steps = 0
@@ -87,16 +107,16 @@ class Worker:
             for update in updates:
                 if update.finish_reason is not None:
                     self._under_way.pop(update.id, None)
-            _send(self._connection, Stepped(updates, self._engine.stats()))
+            self._channel.send(Stepped(updates, self._engine.stats()))
             if self._failed_steps >= _MAX_FAILED_STEPS:
                 return 1
         return 0
 
     def _receive(self) -> bool:
         """Take in all that has come; wait for it only when idle. False: time to end."""
-        ready = self._poll.poll(0 if self._engine.has_work else self._heartbeat_ms)
+        ready = self._poll.poll(0 if self._engine.has_work else None)
         while ready:
-            data = self._connection.recv(_RECEIVE_BYTES)
+            data = self._channel.connection.recv(_RECEIVE_BYTES)
             if not data:
                 return False
             for body in self._frames.feed(data):
@@ -140,23 +160,24 @@ def _failed(id: str, reason: str) -> SequenceUpdate:
     return SequenceUpdate(id=id, finish_reason="error", error=reason)
 
 
-def _send(connection: socket.socket, message: FromEngine) -> None:
-    connection.sendall(frame(message))
+def watch(channel: Channel, *, beat: float = _BEAT) -> None:
+    """Show the front life in the middle of a step or of loading, and end with it there.
 
+    The thread sleeps in the kernel in between, so it hardly competes for the interpreter.
 
-def _end_with(connection: socket.socket) -> None:
-    """End this process when the front hangs up, in the middle of a step or of loading.
-
-    The thread sleeps in the kernel until then, so it never competes for the interpreter.
+    Args:
+        beat: Seconds between signs of life.
     """
 
     def wait() -> None:
         hangup = select.poll()
-        hangup.register(connection, 0)  # POLLHUP and POLLERR are always reported
-        hangup.poll()
+        hangup.register(channel.connection, 0)  # POLLHUP and POLLERR are always reported
+        with suppress(OSError):  # the front hung up just now
+            while not hangup.poll(beat * 1000):
+                channel.beat()
         os._exit(0)
 
-    threading.Thread(target=wait, name="hangup", daemon=True).start()
+    threading.Thread(target=wait, name="watch", daemon=True).start()
 
 
 def _hello(connection: socket.socket) -> EngineConfig | None:
@@ -169,15 +190,15 @@ def _hello(connection: socket.socket) -> EngineConfig | None:
     return None
 
 
-def _load(connection: socket.socket, config: EngineConfig) -> Steps:
-    _send(connection, Loading("importing torch"))
+def _load(channel: Channel, config: EngineConfig) -> Steps:
+    channel.send(Loading("importing torch"))
     import torch
 
     torch.set_num_threads(config.threads)
     from ..models.load import load
     from .engine import Engine
 
-    _send(connection, Loading(f"loading {config.model}"))
+    channel.send(Loading(f"loading {config.model}"))
     return Engine(load(config), config)
 
 
@@ -199,21 +220,22 @@ def main(arguments: list[str]) -> int:
         config = _hello(connection)
         if config is None:
             return 0
-        _end_with(connection)
+        channel = Channel(connection)
+        watch(channel)
         try:
-            return _serve(connection, config)
+            return _serve(channel, config)
         except ConnectionError:  # the front went away first
             return 0
 
 
-def _serve(connection: socket.socket, config: EngineConfig) -> int:
+def _serve(channel: Channel, config: EngineConfig) -> int:
     try:
-        engine = _load(connection, config)
+        engine = _load(channel, config)
     except Exception as error:  # whatever it was, the front must learn of it
-        _send(connection, StartFailed(_sentence(error)))
+        channel.send(StartFailed(_sentence(error)))
         return 1
-    _send(connection, Ready(engine.capacity, engine.stats()))
-    return Worker(connection, engine).run()
+    channel.send(Ready(engine.capacity, engine.stats()))
+    return Worker(channel, engine).run()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import time
@@ -17,12 +18,14 @@ from server_reference.engine.frames import (
     frame,
     to_engine,
 )
-from server_reference.engine.worker import Worker
+from server_reference.engine.worker import Channel, Worker, watch
 
-__all__ = ["DIE", "HANG", "RAISE", "REFUSE", "CountingEngine"]
+__all__ = ["DIE", "GARBLE", "HANG", "RAISE", "REFUSE", "SLOW", "CountingEngine"]
 
-RAISE, DIE, HANG, REFUSE = 1001, 1002, 1003, 1004
-"""First prompt tokens that make a step raise, the process die or hang, or `add` refuse."""
+RAISE, DIE, HANG, REFUSE, GARBLE, SLOW = range(1001, 1007)
+"""First prompt tokens that make a step raise, the process die or be stopped, `add` refuse,
+or a step send what is no frame or take longer than the tests' silence.
+"""
 
 
 class CountingEngine:
@@ -30,8 +33,9 @@ class CountingEngine:
 
     capacity = 100
 
-    def __init__(self, pace: float = 0.001) -> None:
+    def __init__(self, pace: float = 0.001, connection: socket.socket | None = None) -> None:
         self._pace = pace
+        self._connection = connection
         self._running: dict[str, GenerateRequest] = {}
         self._made: dict[str, int] = {}
         self._steps = 0
@@ -61,7 +65,11 @@ class CountingEngine:
             case 1002:
                 os._exit(9)
             case 1003:
-                time.sleep(60)
+                os.kill(os.getpid(), signal.SIGSTOP)
+            case 1005 if self._connection is not None:
+                self._connection.sendall(b"\x00\x00\x00\x03{}!")
+            case 1006:
+                time.sleep(0.8)
         made = self._made[request.id] = self._made[request.id] + 1
         is_last = made >= request.params.max_tokens
         if is_last:
@@ -101,9 +109,13 @@ def main(descriptor: int) -> int:
             return 1
         if hello.config.model == "crashing":
             return 3
-        engine = CountingEngine()
+        if hello.config.model == "garbling":
+            connection.sendall(b"HTTP/1.1 200 OK")
+        engine = CountingEngine(connection=connection)
         connection.sendall(frame(Ready(engine.capacity, engine.stats())))
-        return Worker(connection, engine, heartbeat=0.05).run()
+        channel = Channel(connection)
+        watch(channel, beat=0.05)
+        return Worker(channel, engine).run()
 
 
 if __name__ == "__main__":

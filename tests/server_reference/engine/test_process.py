@@ -18,7 +18,7 @@ from server_reference.engine.process import (
 )
 
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
-RAISE, DIE, HANG, REFUSE = 1001, 1002, 1003, 1004
+RAISE, DIE, HANG, REFUSE, GARBLE, SLOW = range(1001, 1007)
 
 
 def an_engine(model="tiny", **options):
@@ -140,6 +140,7 @@ def test_three_failed_steps_in_a_row_end_the_process():
     [
         pytest.param(DIE, "ended with status 9", id="dies"),
         pytest.param(HANG, "silent for 0.5 s", id="falls-silent"),
+        pytest.param(GARBLE, "a frame of 3 bytes is unreadable", id="sends-no-frame"),
     ],
 )
 def test_a_lost_engine_fails_its_requests_and_is_started_again(first, reason):
@@ -168,6 +169,15 @@ def test_an_idle_engine_is_not_taken_for_dead():
     run(test)
 
 
+def test_an_engine_in_a_long_step_is_not_taken_for_dead():
+    async def test(engine):
+        (update,) = await all_of(engine, a_request(first=SLOW, max_tokens=1))
+
+        assert update.finish_reason == "length"
+
+    run(test)
+
+
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
@@ -182,6 +192,11 @@ def test_a_start_that_fails_says_why(model, reason):
         asyncio.run(an_engine(model, on_loading=stages.append).start())
 
     assert stages == ["counting to ten"]
+
+
+def test_a_start_that_sends_no_frame_fails_too():
+    with pytest.raises(EngineStartError, match="a frame may have 268,435,456 bytes, not"):
+        asyncio.run(an_engine("garbling").start())
 
 
 def test_stop_fails_what_is_under_way_and_leaves_no_process():

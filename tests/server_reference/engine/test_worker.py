@@ -8,7 +8,7 @@ import pytest
 
 from server_reference.core import GenerateRequest, SamplingParams
 from server_reference.engine.frames import FrameBuffer, Stop, Work, frame, from_engine
-from server_reference.engine.worker import Worker
+from server_reference.engine.worker import Channel, Worker
 from tests.server_reference.engine.fake_worker import RAISE, CountingEngine
 
 
@@ -37,7 +37,7 @@ class Front(CountingEngine):
         """Run the loop until `Stop`; its status, and what it told of each step."""
         with self.ours, self.theirs:
             self.send(*first)
-            status = Worker(self.theirs, self).run()
+            status = Worker(Channel(self.theirs), self).run()
             bodies = FrameBuffer().feed(self.ours.recv(1 << 20))
         return status, [from_engine(body) for body in bodies]
 
