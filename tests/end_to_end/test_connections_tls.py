@@ -97,13 +97,6 @@ def test_certificate_of_another_host_is_refused(side, authority, ca_file):
         side.run(scenario)
 
 
-def test_verification_can_be_turned_off(side, server):
-    async def scenario():
-        assert await side.client(verify=False).fetch(server.url) == b"{}"
-
-    side.run(scenario)
-
-
 def test_own_context_is_used_and_its_connections_are_not_shared(side, server, ca_file):
     context = ssl.create_default_context(cafile=ca_file)
 

@@ -166,7 +166,6 @@ class AsyncConnections:
                 pool,
                 keep=home.release,
                 trust=self._trust if call.origin.scheme == "https" else None,
-                keepalive=self._options.keepalive,
                 timeout=call.timeout.connect,
                 timeline=timeline,
                 monotonic=self._clock.monotonic,
@@ -183,13 +182,12 @@ class AsyncConnections:
 
     def _key(self, origin: Origin) -> tuple[Any, ...]:
         """What must be equal for two calls to share a connection."""
-        options = self._options
         if origin.scheme == "https" and self._trust is None:
             from .tls import Trust
 
-            self._trust = Trust.of(options)
+            self._trust = Trust.of(self._options)
         trust = self._trust if origin.scheme == "https" else None
-        return origin, trust, options.max_connections, options.keepalive
+        return origin, trust, self._options.max_connections
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -25,7 +25,6 @@ async def open_stream(
     *,
     keep: Keep,
     trust: Trust | None,
-    keepalive: float | None,
     timeout: float | None,
     timeline: Timeline,
     monotonic: Callable[[], float],
@@ -35,7 +34,7 @@ async def open_stream(
     started = monotonic()
     try:
         async with asyncio.timeout(timeout):
-            return await opening.run(trust, keepalive, timeout)
+            return await opening.run(trust, timeout)
     except TimeoutError:
         raise failures.unopened_in_time(
             origin, stage=opening.stage, timeout=timeout or 0.0, waited=monotonic() - started
@@ -58,9 +57,7 @@ class _Opening:
         self.loop = asyncio.get_running_loop()
         self.stage = "dns"
 
-    async def run(
-        self, trust: Trust | None, keepalive: float | None, timeout: float | None
-    ) -> StreamConnection:
+    async def run(self, trust: Trust | None, timeout: float | None) -> StreamConnection:
         by = None if timeout is None else self.loop.time() + timeout
         addresses = numeric_addresses(self.origin.host, self.origin.port)
         if addresses is None:
@@ -71,7 +68,7 @@ class _Opening:
         sock = await self._connect_tcp(addresses, by)
         connection = StreamConnection(self.loop, sock, self.origin, self.pool, self.keep)
         try:
-            prepare(sock, keepalive)
+            prepare(sock)
             await self.loop.create_connection(lambda: connection, sock=sock)
             self.timeline.tcp = Span(started, self.monotonic())
             if trust is not None:

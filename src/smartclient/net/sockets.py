@@ -169,7 +169,6 @@ def connect(
     pool: Pool[SocketConnection],
     *,
     trust: Trust | None,
-    keepalive: float | None,
     timeout: float | None,
     timeline: Timeline,
     monotonic: Callable[[], float],
@@ -197,7 +196,7 @@ def connect(
     begun = monotonic()
     sock = _connect_tcp(origin, addresses, left)
     try:
-        prepare(sock, keepalive)
+        prepare(sock)
         timeline.tcp = Span(begun, monotonic())
         if trust is None:
             sock.setblocking(False)

@@ -13,6 +13,7 @@ __all__ = ["Address", "Readiness", "addresses_of", "numeric_addresses", "prepare
 Address: TypeAlias = tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int]]
 
 _HAS_POLL = hasattr(select, "poll")
+_PROBE_AFTER = 60  # seconds of silence
 
 
 def numeric_addresses(host: str, port: int) -> list[Address] | None:
@@ -31,11 +32,9 @@ def addresses_of(found: Iterable[tuple[Any, ...]]) -> list[Address]:
     return [(family, address) for family, _, _, _, address in found]
 
 
-def prepare(sock: socket.socket, keepalive: float | None) -> None:
+def prepare(sock: socket.socket) -> None:
     """Send small writes at once, and notice a peer that is gone."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if keepalive is None:
-        return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     # Linux and Windows say TCP_KEEPIDLE, macOS TCP_KEEPALIVE; NATs forget after 120 to 350 s
     # (openai/openai-python#3269), so the probes begin long before.
@@ -43,9 +42,9 @@ def prepare(sock: socket.socket, keepalive: float | None) -> None:
     if idle is None and sys.platform == "darwin":
         idle = getattr(socket, "TCP_KEEPALIVE", 0x10)
     if idle is not None:
-        sock.setsockopt(socket.IPPROTO_TCP, idle, int(keepalive))
+        sock.setsockopt(socket.IPPROTO_TCP, idle, _PROBE_AFTER)
     if hasattr(socket, "TCP_KEEPINTVL"):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, int(keepalive) // 4))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_AFTER // 4)
 
 
 def wait_for(sock: socket.socket, *, write: bool, timeout: float | None) -> bool:

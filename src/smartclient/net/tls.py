@@ -34,7 +34,6 @@ class Trust(Struct, frozen=True):
     source: str
     ca_file: str | None = None
     ca_dir: str | None = None
-    verify: bool = True
     own: ssl.SSLContext | None = None
 
     @classmethod
@@ -46,8 +45,6 @@ class Trust(Struct, frozen=True):
         """
         if options.ssl_context is not None:
             return cls("your ssl_context", own=options.ssl_context)
-        if not options.verify:
-            return cls("anything, because verify is off", verify=False)
         if options.ca_file is not None:
             return cls("ca_file", _existing(options.ca_file, "ca_file"))
         file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
@@ -94,11 +91,7 @@ def _context(trust: Trust) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    if trust.verify:
-        context.load_verify_locations(trust.ca_file, trust.ca_dir)
-    else:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+    context.load_verify_locations(trust.ca_file, trust.ca_dir)
     return context
 
 

@@ -28,18 +28,11 @@ def test_addresses_keep_the_resolvers_order():
 
 def test_socket_sends_at_once_and_probes_a_silent_peer():
     with socket.socket() as sock:
-        prepare(sock, 60.0)
+        prepare(sock)
 
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
-
-
-def test_probes_can_be_left_out():
-    with socket.socket() as sock:
-        prepare(sock, None)
-
-        assert not sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
 @pytest.mark.parametrize("has_poll", [True, False])
