@@ -1,4 +1,4 @@
-"""The whole way of a prompt, shown: a server with a real model, two SDK shapes, one report.
+"""The whole way of a prompt, shown: a server with a real model, an SDK, our client, a report.
 
 Run it with `scripts/demo`. It starts everything that it needs on this machine, and stops it.
 """
@@ -9,8 +9,6 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-
-import anthropic
 
 import server_reference
 import smartclient
@@ -35,7 +33,7 @@ _RULES = (
     "costs one euro. Groups announce themselves three days before. Photographs for private use "
     "need no permission, a tripod does. Lost things are kept for half a year at the desk. "
 )
-_SPEAKER = "You answer the letters of the {name} library. "
+_SPEAKER = "{name} is the library whose letters you answer. "  # the name first: it differs
 _ASKED = "When are you open on Saturdays?"
 _QUESTIONS = (
     "What is the capital of {}?",
@@ -79,6 +77,8 @@ def _warm_up(client: smartclient.Client, model: str) -> None:
 
 def _first_the_sdk(server: Server, model: str) -> None:
     _title("1. The official Anthropic SDK, wrapped, streams an answer")
+    import anthropic  # takes seconds, in which the first words are on the screen already
+
     sdk = smartclient.wrap(anthropic.Anthropic(base_url=server.base_url, api_key=server.api_key))
     with sdk.messages.stream(
         model=model,
@@ -95,21 +95,25 @@ def _first_the_sdk(server: Server, model: str) -> None:
 
 def _then_our_client(client: smartclient.Client, model: str) -> bool:
     _title("2. Our own client: a prefix that was never seen, and the one that was")
-    cold = _ask(client, model, _SPEAKER.format(name="Southgate") + _RULES, _ASKED)
-    warm = _ask(client, model, _SPEAKER.format(name="Northgate") + _RULES, _ASKED)
-    for name, report in (("cold", cold), ("warm", warm)):
-        usage = report.usage
-        assert usage is not None
-        assert report.ttft is not None
-        _say(
-            f"  {name}: {usage.input_tokens} input tokens, {usage.cache_read} read from the "
-            f"prefix cache, first token after {report.ttft * 1000:.0f} ms"
-        )
-    assert cold.ttft
-    assert warm.ttft
-    assert warm.usage
-    _say(f"  TTFT warm / cold = {warm.ttft / cold.ttft:.2f}")
-    return warm.ttft < cold.ttft and bool(warm.usage.cache_read)
+    cold, _ = _first_token(client, model, "cold", library="Southgate")
+    warm, read = _first_token(client, model, "warm", library="Northgate")
+    _say(f"  TTFT warm / cold = {warm / cold:.2f}")
+    return warm < cold and read > 0
+
+
+def _first_token(
+    client: smartclient.Client, model: str, name: str, *, library: str
+) -> tuple[float, int]:
+    """Seconds until it, and input tokens read from the prefix cache."""
+    report = _ask(client, model, _SPEAKER.format(name=library) + _RULES, _ASKED)
+    usage, ttft = report.usage, report.ttft
+    assert usage is not None
+    assert ttft is not None
+    _say(
+        f"  {name}: {usage.input_tokens} input tokens, {usage.cache_read} read from the "
+        f"prefix cache, first token after {ttft * 1000:.0f} ms"
+    )
+    return ttft, usage.cache_read or 0
 
 
 def _one_by_one_and_together(client: smartclient.Client, model: str) -> bool:
@@ -122,9 +126,9 @@ def _one_by_one_and_together(client: smartclient.Client, model: str) -> bool:
         return (report.usage.output if report.usage else None) or 0
 
     row, row_tokens = _timed(lambda: [ask(number) for number in range(8)])
+    _say(f"  in a row: {row_tokens} tokens in {row:.2f} s, {row_tokens / row:.0f} tokens/s")
     with ThreadPoolExecutor(8) as threads:
         once, once_tokens = _timed(lambda: list(threads.map(ask, range(8, 16))))
-    _say(f"  in a row: {row_tokens} tokens in {row:.2f} s, {row_tokens / row:.0f} tokens/s")
     _say(f"  at once:  {once_tokens} tokens in {once:.2f} s, {once_tokens / once:.0f} tokens/s")
     gain = (once_tokens / once) / (row_tokens / row)
     _say(f"  the batch is {gain:.1f} times as fast")
