@@ -88,9 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="smartclient-server")
     commands = parser.add_subparsers(dest="command", required=True)
     serve = commands.add_parser("serve", help="serve a model over HTTP")
-    serve.add_argument("--model", default="tiny", help="tiny, smollm2, or a GGUF file's path")
+    serve.add_argument("--model", default="tiny", help="tiny (default), smollm2, or a GGUF file")
     serve.add_argument("--host", help="address to listen on (default: this machine only)")
-    serve.add_argument("--port", type=int, default=8000, help="0 takes a free one")
+    serve.add_argument("--port", type=int, default=8000, help="0 takes a free one (default: 8000)")
     serve.add_argument(
         "--api-key",
         action="append",
@@ -100,13 +100,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.add_argument("--max-body-bytes", type=int, metavar="N", help="longest body")
     serve.add_argument("--request-log", metavar="FILE", help="a JSON line per request; - is stderr")
-    engine = serve.add_argument_group("engine")
+    engine = serve.add_argument_group("engine", "explained in docs/reference/settings.md")
     for name, kind in _engine_options():
         flag = f"--{name.replace('_', '-')}"
         if kind is bool:
             engine.add_argument(flag, action="store_true", default=None)
         else:
-            engine.add_argument(flag, type=kind, metavar="N" if kind is int else kind.__name__)
+            engine.add_argument(flag, type=kind, metavar="N" if kind is int else "NAME")
     return parser
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import errno
 import logging
 import socket
 import sys
@@ -217,10 +218,10 @@ def _listen(config: ServerConfig) -> socket.socket:
         return socket.create_server((config.host, config.port), family=family, backlog=_BACKLOG)
     except OSError as error:
         where = f"{config.host}:{config.port}"
-        why = error.strerror or str(error)
-        raise ServerStartError(
-            f"cannot listen on {where}: {why}; choose another port, or 0 for a free one"
-        ) from error
+        why = (error.strerror or str(error)).partition(" (while ")[0]
+        is_port = error.errno in (errno.EADDRINUSE, errno.EACCES)
+        advice = "choose another port, or 0 for a free one" if is_port else "check the host"
+        raise ServerStartError(f"cannot listen on {where}: {why}; {advice}") from error
 
 
 def _url(listener: socket.socket) -> str:
@@ -249,7 +250,9 @@ def _open_log(target: LogTarget | None) -> RequestLog:
     try:
         return RequestLog(target)
     except OSError as error:
-        raise ServerStartError(f"cannot write the request log to {target}: {error}") from error
+        raise ServerStartError(
+            f"cannot write the request log to {target}: {error.strerror}"
+        ) from error
 
 
 def _http(descriptor: int) -> Config:
