@@ -52,7 +52,7 @@ def install(root: Path, extra: str) -> None:
 
     Raises:
         UnusablePythonError: This Python is too old or lacks the venv module.
-        subprocess.CalledProcessError: pip failed, and has said why.
+        subprocess.CalledProcessError: venv or pip failed, and has said why.
     """
     done, begun = _marks(root)
     is_new = begun.exists() or not _has_pip(root)
@@ -137,7 +137,8 @@ def main(arguments: list[str]) -> int:
             _say(str(error))
             return 2
         except subprocess.CalledProcessError as error:
-            _say(f"pip ended with code {error.returncode}; run this again to go on")
+            which = "pip" if "pip" in error.cmd else "venv"
+            _say(f"{which} ended with code {error.returncode}; run this again to go on")
             return 1
         except KeyboardInterrupt:
             return 130
