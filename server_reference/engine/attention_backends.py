@@ -59,9 +59,13 @@ class _Prefill:
 class TorchAttention:
     """Paged attention on a CPU.
 
-    The query heads of a group are packed as rows against the one KV head they share, so
-    that keys and values are never repeated. Decodes are gathered into batches of similar
-    context length; prefill chunks run one by one. Scores and softmax are fp32.
+    Decodes are gathered into batches of similar context length, and the query heads of a
+    group are packed as rows against the one KV head they share. Prefill chunks run one by
+    one; a chunk has rows enough, so there the group shares its KV head as an expanded view,
+    which copies nothing and lets a whole prompt use the causal kernel. To pack it too is no
+    faster (9 query and 3 KV heads of 64, 256 tokens after 600: 8.7 against 8.9 ms in bf16,
+    15.6 against 15.5 in fp32, one thread, torch 2.13), and slower for a whole prompt in fp32.
+    Scores and softmax are fp32.
 
     A sequence never reads what another left in a block: a block is cleared when its first
     slot is written, so that a NaN stays with the sequence that made it.
