@@ -58,12 +58,29 @@ class _Ending:
     """How a body ends: once, with its attempt's record closed and its taps' last flows due."""
 
     def __init__(
-        self, reply: Reply, attempt: Attempt, clock: Clock, leftovers: deque[Flow[None]]
+        self,
+        response: Response | AsyncResponse,
+        reply: Reply,
+        attempt: Attempt,
+        clock: Clock,
+        leftovers: deque[Flow[None]],
     ) -> None:
+        self._response = response
         self.intake = Intake(reply, clock)
         self.is_over = False
         self._attempt, self._clock = attempt, clock
         self._leftovers = leftovers
+
+    def cut(self) -> None:
+        """Drop the connection at once; never blocks."""
+        self._response.cut()
+        self._drop()
+
+    def __del__(self) -> None:
+        # Anywhere: in any thread, in one that holds a lock, when the loop is closed.
+        if not self.is_over:
+            self._response.abandon()
+            self._drop()
 
     def _over(self, outcome: Outcome) -> list[Flow[None]]:
         """The flows that are due now; none the second time."""
@@ -106,6 +123,8 @@ class Body(_Ending):
         run: Runs a flow that yields no reply.
     """
 
+    _response: Response
+
     def __init__(
         self,
         response: Response,
@@ -115,8 +134,8 @@ class Body(_Ending):
         leftovers: deque[Flow[None]],
         run: Callable[[Flow[None]], None],
     ) -> None:
-        super().__init__(reply, attempt, clock, leftovers)
-        self._response, self._run = response, run
+        super().__init__(response, reply, attempt, clock, leftovers)
+        self._run = run
 
     def fetch(self) -> bool:
         """Hold back the next bytes from the connection; `False` at the end."""
@@ -156,17 +175,6 @@ class Body(_Ending):
         finally:
             self._run_all(flows)
 
-    def cut(self) -> None:
-        """Drop the connection at once; never blocks."""
-        self._response.cut()
-        self._drop()
-
-    def __del__(self) -> None:
-        # Anywhere: in any thread, in one that holds a lock, when the loop is closed.
-        if not self.is_over:
-            self._response.abandon()
-            self._drop()
-
     def _run_all(self, flows: list[Flow[None]]) -> None:
         for flow in flows:
             self._run(flow)
@@ -179,6 +187,8 @@ class AsyncBody(_Ending):
         run: Runs a flow that yields no reply.
     """
 
+    _response: AsyncResponse
+
     def __init__(
         self,
         response: AsyncResponse,
@@ -188,8 +198,8 @@ class AsyncBody(_Ending):
         leftovers: deque[Flow[None]],
         run: Callable[[Flow[None]], Awaitable[None]],
     ) -> None:
-        super().__init__(reply, attempt, clock, leftovers)
-        self._response, self._run = response, run
+        super().__init__(response, reply, attempt, clock, leftovers)
+        self._run = run
 
     async def fetch(self) -> bool:
         """Hold back the next bytes from the connection; `False` at the end."""
@@ -228,17 +238,6 @@ class AsyncBody(_Ending):
             await self._response.close(finished=self.intake.terminal)
         finally:
             await self._run_all(flows)
-
-    def cut(self) -> None:
-        """Drop the connection at once; never blocks."""
-        self._response.cut()
-        self._drop()
-
-    def __del__(self) -> None:
-        # Anywhere: in any thread, in one that holds a lock, when the loop is closed.
-        if not self.is_over:
-            self._response.abandon()
-            self._drop()
 
     async def _run_all(self, flows: list[Flow[None]]) -> None:
         for flow in flows:
