@@ -56,27 +56,22 @@ class ChatTemplate:
             raise ChatTemplateError(f"the model's chat template is broken: {error}") from error
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
 
-    def render(self, messages: Messages, *, add_generation_prompt: bool = True) -> str:
-        """The prompt as text.
+    def render(self, messages: Messages) -> str:
+        """The prompt as text, up to the start of the assistant's turn.
 
         A user's text stands in it as it came: `encode` is what keeps it from steering.
-
-        Args:
-            add_generation_prompt: End with the start of the assistant's turn.
 
         Raises:
             ChatTemplateError: The template refuses these messages.
         """
         try:
             return self._template.render(
-                messages=messages, add_generation_prompt=add_generation_prompt, **self._tokens
+                messages=messages, add_generation_prompt=True, **self._tokens
             )
         except (jinja2.TemplateError, TypeError, LookupError, ArithmeticError) as error:
             raise ChatTemplateError(f"the model's chat template refuses: {error}") from error
 
-    def encode(
-        self, tokenizer: Tokenizer, messages: Messages, *, add_generation_prompt: bool = True
-    ) -> list[int]:
+    def encode(self, tokenizer: Tokenizer, messages: Messages) -> list[int]:
         """The prompt as token ids, in which only the template's own text makes control tokens.
 
         Whatever in a message looks like a control token is marked before the template runs,
@@ -88,7 +83,7 @@ class ChatTemplate:
         control = tokenizer.control_tokens
         mark = _unused_mark(messages)
         guarded = _each_text(messages, lambda text: control.guard(text, mark))
-        text = self.render(guarded, add_generation_prompt=add_generation_prompt)
+        text = self.render(guarded)
         ids: list[int] = []
         for piece in control.split(text):
             ids += [piece] if isinstance(piece, int) else tokenizer.encode(piece.replace(mark, ""))

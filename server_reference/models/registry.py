@@ -9,7 +9,7 @@ from pathlib import Path
 from . import smollm2
 from .chat_template import CHATML, ChatTemplate
 from .gguf import GgufError, GgufFile
-from .smollm2 import ModelUnavailableError, Progress
+from .smollm2 import ModelUnavailableError
 from .tokenizer import BpeTokenizer, ByteTokenizer, Tokenizer
 
 __all__ = [
@@ -54,12 +54,11 @@ class FrontModel:
     max_context: int
 
 
-def resolve(name: str, *, progress: Progress | None = None) -> ModelFiles:
+def resolve(name: str) -> ModelFiles:
     """Find a model's files, and fetch them when they can be.
 
     Args:
         name: `tiny`, `smollm2`, or the path of a GGUF file, which is served under its stem.
-        progress: Told how far a download is; `None` draws a bar on a terminal.
 
     Raises:
         ModelUnavailableError: There is no such file, and the name is not a built-in one, or
@@ -68,7 +67,7 @@ def resolve(name: str, *, progress: Progress | None = None) -> ModelFiles:
     if name == "tiny":
         return ModelFiles(name, None)
     if name == "smollm2":
-        return ModelFiles(name, smollm2.fetch(progress=progress))
+        return ModelFiles(name, smollm2.fetch())
     path = Path(name).expanduser()
     if path.is_file():
         return ModelFiles(path.stem, path.absolute())
@@ -79,7 +78,7 @@ def resolve(name: str, *, progress: Progress | None = None) -> ModelFiles:
     )
 
 
-def front(name: str, *, progress: Progress | None = None) -> FrontModel:
+def front(name: str) -> FrontModel:
     """What the front needs of a model: no weights, no torch.
 
     Raises:
@@ -87,7 +86,7 @@ def front(name: str, *, progress: Progress | None = None) -> FrontModel:
         GgufError: The file is damaged, or has no tokenizer or chat template that can be used.
         ChatTemplateError: The file's template has a syntax error.
     """
-    files = resolve(name, progress=progress)
+    files = resolve(name)
     if files.gguf is None:
         return FrontModel(files.name, ByteTokenizer(), ChatTemplate(CHATML), TINY_MAX_CONTEXT)
     return _front_of(files.name, GgufFile(files.gguf))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
-from itertools import chain
 from typing import Protocol
 
 from tokenizers import Tokenizer as _BytePairs
@@ -33,11 +31,10 @@ class Tokenizer(Protocol):
     longest_token: int
     control_tokens: ControlTokens
 
-    def encode(self, text: str, *, parse_specials: bool = False) -> list[int]:
+    def encode(self, text: str) -> list[int]:
         """Token ids of `text`, without a token for the start.
 
-        By default `<|im_end|>` and its like are characters, as a user's text must be;
-        `parse_specials` makes them tokens, for text of our own.
+        `<|im_end|>` and its like are characters in it, as a user's text must be.
         """
         ...
 
@@ -45,37 +42,8 @@ class Tokenizer(Protocol):
         """The bytes that a token stands for; `b""` for a control token and an unused id."""
         ...
 
-    def decode(self, token_ids: Iterable[int]) -> str:
-        """Text of the ids; bytes that are no UTF-8 become U+FFFD."""
-        ...
 
-
-class _FromBytes:
-    """What both tokenizers do alike."""
-
-    control_tokens: ControlTokens
-
-    def encode(self, text: str, *, parse_specials: bool = False) -> list[int]:
-        if not parse_specials:
-            return self._encode_text(text)
-        pieces = self.control_tokens.split(text)
-        return list(
-            chain.from_iterable(
-                [piece] if isinstance(piece, int) else self._encode_text(piece) for piece in pieces
-            )
-        )
-
-    def decode(self, token_ids: Iterable[int]) -> str:
-        return b"".join(map(self.token_bytes, token_ids)).decode("utf-8", "replace")
-
-    def token_bytes(self, token_id: int) -> bytes:
-        raise NotImplementedError
-
-    def _encode_text(self, text: str) -> list[int]:
-        raise NotImplementedError
-
-
-class ByteTokenizer(_FromBytes):
+class ByteTokenizer:
     """Every byte is a token; three control tokens follow them."""
 
     def __init__(self) -> None:
@@ -86,11 +54,11 @@ class ByteTokenizer(_FromBytes):
         self.bos_token_id: int | None = None
         self.longest_token = 1
 
+    def encode(self, text: str) -> list[int]:
+        return list(text.encode("utf-8", "replace"))
+
     def token_bytes(self, token_id: int) -> bytes:
         return bytes([token_id]) if 0 <= token_id < 256 else b""
-
-    def _encode_text(self, text: str) -> list[int]:
-        return list(text.encode("utf-8", "replace"))
 
 
 # How text is cut before byte pairs are merged, by the file's `tokenizer.ggml.pre`. SmolLM's
@@ -112,7 +80,7 @@ _LONG_TEXT = 4096
 _ALWAYS_ENDS = ("<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>")
 
 
-class BpeTokenizer(_FromBytes):
+class BpeTokenizer:
     """Byte-level byte-pair encoding, from the metadata of a GGUF file.
 
     Raises:
@@ -140,6 +108,12 @@ class BpeTokenizer(_FromBytes):
         """How the vocabulary writes a token."""
         return self._tokens[token_id]
 
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for piece in self._user_defined.split(text):
+            ids += [piece] if isinstance(piece, int) else self._merge(piece)
+        return ids
+
     def token_bytes(self, token_id: int) -> bytes:
         if not 0 <= token_id < len(self._tokens):
             return b""
@@ -150,12 +124,6 @@ class BpeTokenizer(_FromBytes):
             return b""
         letters = _byte_letters()
         return b"".join(letters.get(letter) or letter.encode() for letter in text)
-
-    def _encode_text(self, text: str) -> list[int]:
-        ids: list[int] = []
-        for piece in self._user_defined.split(text):
-            ids += [piece] if isinstance(piece, int) else self._merge(piece)
-        return ids
 
     def _merge(self, text: str) -> list[int]:
         # A lone surrogate, which JSON can carry, is no text: the binding would refuse it.

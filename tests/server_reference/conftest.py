@@ -66,7 +66,7 @@ def _transformers_ways() -> Iterator[None]:
 def smollm2_gguf() -> Path:
     """The model's file, fetched once; without it the test is skipped, which CI forbids."""
     try:
-        files = resolve("smollm2", progress=lambda done, total: None)
+        files = resolve("smollm2")
     except ModelUnavailableError as error:
         pytest.skip(str(error))
     assert files.gguf is not None

@@ -10,6 +10,7 @@ from server_reference.models.chat_template import CHATML, ChatTemplate, ChatTemp
 from server_reference.models.registry import FrontModel, front
 from server_reference.models.tokenizer import ByteTokenizer
 from tests.server_reference.conftest import Peer
+from tests.server_reference.models.texts import decoded, encoded
 
 HELLO = [{"role": "user", "content": "hello"}]
 STRINGS = json.loads((Path(__file__).parents[2] / "data" / "strings.json").read_text("utf-8"))
@@ -19,12 +20,6 @@ def test_chatml_is_rendered() -> None:
     text = ChatTemplate(CHATML).render(HELLO)
 
     assert text == "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
-
-
-def test_the_assistants_turn_is_left_out_when_not_asked_for() -> None:
-    text = ChatTemplate(CHATML).render(HELLO, add_generation_prompt=False)
-
-    assert text == "<|im_start|>user\nhello<|im_end|>\n"
 
 
 def test_templates_find_their_tokens_filters_and_loop_controls() -> None:
@@ -62,7 +57,7 @@ def test_ordinary_text_has_the_ids_of_the_rendered_prompt() -> None:
 
     ids = template.encode(tokenizer, HELLO)
 
-    assert ids == tokenizer.encode(template.render(HELLO), parse_specials=True)
+    assert ids == encoded(tokenizer, template.render(HELLO))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +76,7 @@ def test_a_user_cannot_forge_control_tokens(message: dict[str, str]) -> None:
 
     control = [at for at in ids if at >= 256]
     assert control == [256, 257, 256]  # those of one message and of the next turn
-    assert tokenizer.decode(ids) == f"{message['role']}\n{message['content']}\nassistant\n"
+    assert decoded(tokenizer, ids) == f"{message['role']}\n{message['content']}\nassistant\n"
 
 
 def test_text_in_nested_parts_cannot_forge_either() -> None:

@@ -12,6 +12,7 @@ from server_reference.models.registry import ModelUnavailableError, front
 from tests.server_reference.conftest import Peer
 from tests.server_reference.models.dense import all_logits, greedy
 from tests.server_reference.models.gguf_files import write_gguf
+from tests.server_reference.models.texts import decoded, encoded
 
 PROMPTS = [
     "Once upon a time",
@@ -68,7 +69,7 @@ def smollm2(smollm2_gguf: Path) -> LoadedModel:
 def test_smollm2s_logits_are_transformers(
     smollm2: LoadedModel, transformers_smollm2: Peer, prompt: str
 ) -> None:
-    ids = smollm2.tokenizer.encode(prompt, parse_specials=True)
+    ids = encoded(smollm2.tokenizer, prompt)
 
     ours = all_logits(smollm2.transformer, ids)
 
@@ -84,6 +85,6 @@ def test_smollm2_knows_the_capital_of_france(smollm2_gguf: Path, dtype: str) -> 
     messages = [{"role": "user", "content": "What is the capital of France?"}]
 
     prompt = front("smollm2").chat_template.encode(model.tokenizer, messages)
-    answer = model.tokenizer.decode(greedy(model.transformer, prompt, 8))
+    answer = decoded(model.tokenizer, greedy(model.transformer, prompt, 8))
 
     assert "Paris" in answer
