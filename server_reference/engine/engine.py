@@ -185,7 +185,7 @@ class Engine:
         now = self._clock()
         for sequence, token in tokens:
             live = self._live.get(sequence.id)
-            if live is not None and live.sequence is sequence:  # else aborted during the step
+            if live is not None and live.sequence is sequence:  # else aborted meanwhile: `commit`
                 updates.append(self._publish(live, token, now))
         return updates
 

@@ -12,8 +12,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..config import EngineConfig
@@ -64,7 +64,6 @@ class EngineProcess:
         worker: The command to run, without the socket's descriptor.
         silence: Seconds without a word after which the process is taken for dead: it shows
             life every 2 s, also in a long step. Loading is not counted.
-        on_loading: Told how far loading is, in words.
     """
 
     def __init__(
@@ -73,16 +72,13 @@ class EngineProcess:
         *,
         worker: Sequence[str] = _WORKER,
         silence: float = 10.0,
-        on_loading: Callable[[str], None] = _log.info,
     ) -> None:
         self._config = config
         self._command = tuple(worker)
         self._silence = silence
-        self._on_loading = on_loading
         self._link: _Link | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._capacity = 0
-        self.restarts = 0
 
     @property
     def is_ready(self) -> bool:
@@ -140,7 +136,7 @@ class EngineProcess:
     async def _launch(self) -> _Link:
         link = _Link(self._command, self._config)
         try:
-            self._capacity = (await link.load(self._on_loading)).capacity
+            self._capacity = (await link.load()).capacity
         except FrameError as error:
             reason = _unreadable(error)
             await link.end(reason)
@@ -173,11 +169,18 @@ class EngineProcess:
         while True:
             await asyncio.sleep(delay)
             delay = min(delay * 2, _LONGEST_DELAY)
-            self.restarts += 1
             try:
                 return await self._launch(), delay
             except (EngineStartError, OSError) as error:
                 _log.error("%s; it is started again in %.1f s", error, delay)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A sequence that has not finished: what is to be read of it, and what came last."""
+
+    updates: asyncio.Queue[SequenceUpdate]
+    latest: SequenceUpdate
 
 
 class _Link:
@@ -205,15 +208,14 @@ class _Link:
         self._frames = FrameBuffer()
         self._writer: asyncio.StreamWriter | None = None
         self._reader: asyncio.StreamReader | None = None
-        self._updates: dict[str, asyncio.Queue[SequenceUpdate]] = {}
-        self._latest: dict[str, SequenceUpdate] = {}
+        self._open: dict[str, _Open] = {}
         self._add: dict[str, GenerateRequest] = {}
         self._abort: list[str] = []
         self._flushing = False
         self._silent_ticks = 0
         self.stats: EngineStats
 
-    async def load(self, on_loading: Callable[[str], None]) -> Ready:
+    async def load(self) -> Ready:
         """Wait until the engine is ready."""
         self._reader, self._writer = await asyncio.open_connection(sock=self._socket)
         self._send(self._hello)
@@ -221,7 +223,7 @@ class _Link:
             for body in self._frames.feed(data):
                 message = from_engine(body)
                 if isinstance(message, Loading):
-                    on_loading(message.stage)
+                    _log.info(message.stage)
                 elif isinstance(message, StartFailed):
                     raise EngineStartError(message.reason)
                 elif isinstance(message, Ready):
@@ -254,29 +256,26 @@ class _Link:
 
     def open(self, request: GenerateRequest) -> asyncio.Queue[SequenceUpdate]:
         """Queue a sequence for the next step; its updates come in what is returned."""
-        updates: asyncio.Queue[SequenceUpdate] = asyncio.Queue()
-        self._updates[request.id] = updates
-        self._latest[request.id] = SequenceUpdate(id=request.id)
+        opened = _Open(asyncio.Queue(), SequenceUpdate(id=request.id))
+        self._open[request.id] = opened
         self._add[request.id] = request
         self._flush_soon()
-        return updates
+        return opened.updates
 
     def close(self, id: str) -> None:
         """Forget a sequence; abort it if it has not finished."""
-        if self._updates.pop(id, None) is None:
+        if self._open.pop(id, None) is None:
             return
-        del self._latest[id]
         if self._add.pop(id, None) is None:
             self._abort.append(id)
             self._flush_soon()
 
     async def end(self, reason: str) -> None:
         """End the process, kindly first, and fail what was under way."""
-        for id, updates in self._updates.items():
-            latest = self._latest[id]
-            updates.put_nowait(replace(latest, text="", finish_reason="error", error=reason))
-        self._updates.clear()
-        self._latest.clear()
+        for opened in self._open.values():
+            last = replace(opened.latest, text="", finish_reason="error", error=reason)
+            opened.updates.put_nowait(last)
+        self._open.clear()
         if self._writer is not None and not self._writer.is_closing():
             self._send(Stop())
         if self._silent_ticks >= _TICKS or self._writer is None:
@@ -321,13 +320,13 @@ class _Link:
                         self._publish(update)
 
     def _publish(self, update: SequenceUpdate) -> None:
-        updates = self._updates.get(update.id)
-        if updates is None:
+        opened = self._open.get(update.id)
+        if opened is None:
             return  # aborted while this step ran
-        updates.put_nowait(update)
-        self._latest[update.id] = update
+        opened.updates.put_nowait(update)
+        opened.latest = update
         if update.finish_reason is not None:
-            del self._updates[update.id], self._latest[update.id]
+            del self._open[update.id]
 
     def _flush_soon(self) -> None:
         """Send what has gathered once per turn of the loop, in one frame."""

@@ -42,10 +42,9 @@ class Scheduled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step's work, decodes first, and who was preempted to make room for it."""
+    """One step's work, decodes first."""
 
     scheduled: list[Scheduled]
-    preempted: list[Sequence]
 
     @property
     def num_tokens(self) -> int:
@@ -119,16 +118,17 @@ class Scheduler:
         for sequence, gap in self._running_in_turn():
             if sequence.id in self.running:  # else preempted by one before it
                 self._advance(sequence, gap, plan)
-        if not plan.preempted:
+        if not plan.has_preempted:
             self._admit(plan)
         self.steps += 1
         entries = plan.entries.values()
-        return Step(sorted(entries, key=lambda entry: entry.num_tokens > 1), plan.preempted)
+        return Step(sorted(entries, key=lambda entry: entry.num_tokens > 1))
 
     def commit(self, step: Step) -> None:
         """Record that a step's keys and values are in the cache.
 
-        A sequence that was removed in the meantime is passed over (LMCache#4185).
+        A sequence that was removed in the meantime is passed over (LMCache#4185): a runner
+        may take work in while a step computes, as an observer of its logits can already.
         """
         for entry in step.scheduled:
             sequence = entry.sequence
@@ -254,7 +254,7 @@ class _Plan:
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.entries: dict[str, Scheduled] = {}
-        self.preempted: list[Sequence] = []
+        self.has_preempted = False
 
     def give(self, entry: Scheduled) -> None:
         self.budget -= entry.num_tokens
@@ -262,10 +262,10 @@ class _Plan:
 
     def take_back(self, sequence: Sequence) -> None:
         """Undo what a sequence was given before it was preempted in the same step."""
+        self.has_preempted = True
         entry = self.entries.pop(sequence.id, None)
         if entry is not None:
             self.budget += entry.num_tokens
-        self.preempted.append(sequence)
 
 
 def _gap(sequence: Sequence) -> int:

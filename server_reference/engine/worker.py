@@ -94,6 +94,8 @@ class Worker:
         self._frames = FrameBuffer()
         self._poll = select.poll()
         self._poll.register(channel.connection, select.POLLIN)
+        # Not the engine's books: a step that raises may have lost the last update of a
+        # sequence that is in those no longer.
         self._under_way: dict[str, None] = {}
         self._updates: list[SequenceUpdate] = []
         self._failed_steps = 0

@@ -46,7 +46,7 @@ def a_batch(*chunks):
         sequence = Sequence(id="", tenant="", prompt_token_ids=prompt, params=params, arrival=0)
         sequence.block_table = table
         entries.append(Scheduled(sequence, start, num_tokens))
-    return build_batch(Step(entries, []), block_size=BLOCK_SIZE)
+    return build_batch(Step(entries), block_size=BLOCK_SIZE)
 
 
 def attend(attention, batch, qkv, layer=1):

@@ -123,7 +123,7 @@ def test_when_blocks_run_out_the_latest_arrival_makes_room():
 
     step = advance(scheduler)
 
-    assert step.preempted == [newer]
+    assert scheduler.waiting == [newer]
     assert shape(step) == [("s0", 8, 1)]
     assert (older.preemptions, newer.preemptions) == (0, 1)
 
@@ -138,7 +138,7 @@ def test_a_decode_gives_back_its_place_in_the_step_when_it_makes_room():
     step = advance(scheduler)
 
     assert shape(step) == [("s0", 12, 4)]
-    assert step.preempted == [decode]
+    assert scheduler.waiting == [decode]
 
 
 def test_a_preempted_sequence_goes_back_before_those_that_came_after_it():
