@@ -97,9 +97,6 @@ class CallReport(Struct, frozen=True, kw_only=True):
     itl_max: float | None = None
     usage: Usage | None = None
     finish: str | None = None
-    cost: float | None = None
-    budget_left: int | None = None
-    cache: dict[str, Any] | None = None
     request_id: str | None = None
     server: dict[str, Stage] = msgspec.field(default_factory=dict)
     error: str | None = None

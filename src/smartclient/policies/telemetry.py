@@ -61,7 +61,7 @@ class _Watch:
             self._server = server_stages(timing)
 
     def feed(self, delta: Delta, at: float) -> None:
-        if delta.has_tokens:
+        if delta.has_tokens and self._call.is_stream:  # a whole reply has no first event
             if self._last is None:
                 self._first = at
             elif len(self._gaps) < _MAX_GAPS:
@@ -124,7 +124,8 @@ class _Watch:
         stages = server | stages  # what was measured here comes first, whoever names it too
         if self._first is not None and self._last is not None:
             stages["ttft"] = Stage(0.0, self._first - since)
-            stages["decode"] = Stage(self._first - since, self._last - self._first)
+            if self._gaps:  # of a single event only the server knows how long it took
+                stages["decode"] = Stage(self._first - since, self._last - self._first)
         if trace.backoffs:
             waited = sum(span.duration for span in trace.backoffs)
             stages["backoff"] = Stage(trace.backoffs[0].start - since, waited)

@@ -63,8 +63,11 @@ def test_a_call_of_an_unknown_format_is_reported_too():
     assert (report.provider, report.endpoint, report.request_id) == (None, "POST /v1/files", None)
 
 
+STREAMED = {"model": "tiny", "messages": [], "stream": True}
+
+
 def test_the_first_token_and_the_gaps_are_timed():
-    tap, reports = watched()
+    tap, reports = watched(a_call(payload=STREAMED))
 
     for delta, at in [(Delta(), 1.0), (TOKENS, 2.0), (TOKENS, 2.5), (Delta(), 3.0), (TOKENS, 4.0)]:
         tap.feed(delta, at)
@@ -73,6 +76,26 @@ def test_the_first_token_and_the_gaps_are_timed():
     assert (report.ttft, report.itl_p50, report.itl_max) == (2.0, 1.0, 1.5)
     assert report.stages["ttft"] == Stage(0.0, 2.0)
     assert report.stages["decode"] == Stage(2.0, 2.0)
+
+
+@pytest.mark.parametrize("payload", [None, STREAMED], ids=["whole", "one-event"])
+def test_the_server_tells_how_long_a_decode_took_that_came_at_once(payload):
+    call = a_call(payload=payload)
+    call.trace.begin(call.origin, at=1.0).timeline.send = Span(1.0, 1.0)
+    tap, reports = watched(call, server_timing="decode;dur=500;start=100")
+
+    tap.feed(TOKENS, 2.0)
+    report = report_of(tap, reports)
+
+    assert report.stages["decode"] == Stage(1.1, 0.5)
+
+
+def test_a_reply_that_is_not_streamed_has_no_first_token():
+    tap, reports = watched()
+
+    tap.feed(TOKENS, 2.0)
+
+    assert report_of(tap, reports).ttft is None
 
 
 def test_without_tokens_no_time_is_made_up():
@@ -95,7 +118,7 @@ def test_counts_are_updated_never_added():
 
 
 def test_an_endless_stream_does_not_fill_the_memory():
-    tap, reports = watched()
+    tap, reports = watched(a_call(payload=STREAMED))
 
     for at in range(telemetry._MAX_GAPS + 1):
         tap.feed(TOKENS, at)
