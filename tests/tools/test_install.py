@@ -89,7 +89,9 @@ def test_without_python_one_sentence_says_so(checkout):
     done = run(checkout, "test", PYTHON="python9")
 
     assert done.returncode == 2
-    assert done.stderr.startswith("scripts/install: there is no python9: install Python 3.11")
+    assert done.stderr.startswith(
+        "scripts/install: python9 is no Python 3.11 or later: install one"
+    )
     assert done.stderr.count("\n") == 1
 
 
