@@ -89,7 +89,7 @@ def _first_the_sdk(server: Server, model: str) -> None:
     ) as stream:
         for text in stream.text_stream:
             _say(text, end="")
-    _say("")
+    _say("\n  (A model of 135 million parameters is fluent, and seldom right.)")
     sdk.close()
 
 
