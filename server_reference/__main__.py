@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from itertools import count
 from types import FrameType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -74,13 +75,18 @@ def _on_signals(action: Callable[[int, FrameType | None], Any] | signal.Handlers
 
 
 def _keys(given: list[str]) -> dict[str, str]:
-    """Keys with their tenants: `KEY` or `KEY=TENANT`."""
+    """Keys with their tenants: `KEY` or `KEY=TENANT`, and one of its own where none is named."""
+    named: dict[str, str | None] = {}
+    for text in given:
+        key, equals, tenant = text.rpartition("=")
+        # A key may end with = itself, as base64 does.
+        named.update({key: tenant} if equals and tenant else {text: None})
     keys: dict[str, str] = {}
-    for at, text in enumerate(given, 1):
-        key, _, tenant = text.rpartition("=")
-        if not tenant or "=" not in text:  # a key may end with = itself, as base64 does
-            key, tenant = text, f"tenant-{at}"
-        keys[key] = tenant
+    taken = set(named.values())
+    for at, (key, named_tenant) in enumerate(named.items(), 1):
+        numbered = map("tenant-{}".format, count(at))
+        keys[key] = named_tenant or next(name for name in numbered if name not in taken)
+        taken.add(keys[key])
     return keys
 
 

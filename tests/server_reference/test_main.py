@@ -10,6 +10,11 @@ from server_reference.__main__ import _keys
     [
         pytest.param(["k"], {"k": "tenant-1"}, id="key"),
         pytest.param(["k=ann", "l"], {"k": "ann", "l": "tenant-2"}, id="key-and-tenant"),
+        pytest.param(
+            ["k=tenant-2", "l", "m"],
+            {"k": "tenant-2", "l": "tenant-3", "m": "tenant-4"},
+            id="number-taken",
+        ),
         pytest.param(["bm8=="], {"bm8==": "tenant-1"}, id="base64"),
         pytest.param(["bm8===ann"], {"bm8==": "ann"}, id="base64-and-tenant"),
     ],
