@@ -175,6 +175,11 @@ class Body(_Ending):
         finally:
             self._run_all(flows)
 
+    def fail(self, error: ExchangeError) -> None:
+        """Drop the connection at once, because of `error` in what came from it."""
+        self._response.cut()
+        self._run_all(self._broke(error))
+
     def _run_all(self, flows: list[Flow[None]]) -> None:
         for flow in flows:
             self._run(flow)
@@ -238,6 +243,11 @@ class AsyncBody(_Ending):
             await self._response.close(finished=self.intake.terminal)
         finally:
             await self._run_all(flows)
+
+    async def fail(self, error: ExchangeError) -> None:
+        """Drop the connection at once, because of `error` in what came from it."""
+        self._response.cut()
+        await self._run_all(self._broke(error))
 
     async def _run_all(self, flows: list[Flow[None]]) -> None:
         for flow in flows:

@@ -167,11 +167,12 @@ class Performer(_Performing):
         body: Body = reply.handle
         pieces, size = [], 0
         while (chunk := body.next()) is not None:
-            pieces.append(_readable(chunk, reply))
+            try:
+                pieces.append(_readable(chunk, reply, room=limit - size, limit=limit))
+            except ExchangeError as error:
+                body.fail(error)
+                raise
             size += len(pieces[-1])
-            if size > limit:
-                body.cut()
-                raise _too_long(reply, limit)
         return b"".join(pieces)
 
     def sleep(self, seconds: float) -> None:
@@ -235,11 +236,12 @@ class AsyncPerformer(_Performing):
         body: AsyncBody = reply.handle
         pieces, size = [], 0
         while (chunk := await body.next()) is not None:
-            pieces.append(_readable(chunk, reply))
+            try:
+                pieces.append(_readable(chunk, reply, room=limit - size, limit=limit))
+            except ExchangeError as error:
+                await body.fail(error)
+                raise
             size += len(pieces[-1])
-            if size > limit:
-                body.cut()
-                raise _too_long(reply, limit)
         return b"".join(pieces)
 
     async def sleep(self, seconds: float) -> None:
@@ -248,28 +250,24 @@ class AsyncPerformer(_Performing):
         self._slept(start)
 
 
-def _readable(chunk: Chunk, reply: Reply) -> bytes:
-    if chunk.decoded is not None:
-        return chunk.decoded
-    reply.cut()
-    encoding = reply.headers.get("content-encoding")
-    unknown = (
-        f"the reply's content-encoding {encoding!r} is none that was asked for; "
-        "only gzip and deflate can be read"
-    )
-    raise ExchangeError(
-        str(chunk.broken or unknown),
-        kind="protocol",
-        sent="all",
-        origin=str(reply.call.origin),
-    )
-
-
-def _too_long(reply: Reply, limit: int) -> ExchangeError:
-    return ExchangeError(
-        f"the reply of {reply.call.origin} is longer than the {limit:,} bytes that were expected; "
-        "read it as a stream",
-        kind="limit",
-        sent="all",
-        origin=str(reply.call.origin),
-    )
+def _readable(chunk: Chunk, reply: Reply, *, room: int, limit: int) -> bytes:
+    """What is in `chunk`, if it can be read and fits."""
+    origin = str(reply.call.origin)
+    if chunk.decoded is None:
+        encoding = reply.headers.get("content-encoding")
+        unknown = (
+            f"the reply's content-encoding {encoding!r} is none that was asked for; "
+            "only gzip and deflate can be read"
+        )
+        raise ExchangeError(
+            str(chunk.broken or unknown), kind="protocol", sent="all", origin=origin
+        )
+    if len(chunk.decoded) > room:
+        raise ExchangeError(
+            f"the reply of {origin} is longer than the {limit:,} bytes that were expected; "
+            "read it as a stream",
+            kind="limit",
+            sent="all",
+            origin=origin,
+        )
+    return chunk.decoded

@@ -13,7 +13,7 @@ import pytest
 
 from smartclient._call import Span, Trace
 from smartclient._errors import ExchangeError
-from smartclient._flow import close, exchange, peek, read, sleep
+from smartclient._flow import Outcome, close, exchange, peek, read, sleep
 from smartclient.testing import ManualClock, a_call
 from smartclient.transports.driver import (
     AsyncConnector,
@@ -38,6 +38,21 @@ from tests.smartclient.fakes import (
 
 def refused():
     return ExchangeError("refused", kind="connect")
+
+
+class Ending:
+    """A tap that keeps how the body ended."""
+
+    def __init__(self, outcomes) -> None:
+        self._outcomes = outcomes
+
+    def feed(self, delta, at): ...
+
+    def comment(self, text): ...
+
+    def after(self, outcome):
+        self._outcomes.append(outcome)
+        yield from ()
 
 
 def run(world, flow, *answers, **changes):
@@ -148,6 +163,32 @@ def test_a_read_that_cannot_be_cuts_the_reply(world, pieces, headers, message):
         world.do(world.performer(provider).run(flow))
 
     assert provider.responses[0].num_cuts >= 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "kind"),
+    [
+        pytest.param({}, "limit", id="too-long"),
+        pytest.param({"content_encoding": "br"}, "protocol", id="encoding"),
+        pytest.param({"content_encoding": "gzip"}, "protocol", id="broken-gzip"),
+    ],
+)
+def test_a_read_that_cannot_be_is_told_as_failed_at_once(world, headers, kind):
+    trace, leftovers, outcomes = Trace(started=0.0), deque(), []
+    performer = world.performer(
+        world.provider(Answer(b"abcde", **headers)), trace=trace, leftovers=leftovers
+    )
+
+    def flow():
+        reply = yield from exchange(a_call())
+        reply.taps.append(Ending(outcomes))
+        yield from read(reply, limit=4)
+
+    with pytest.raises(ExchangeError):
+        world.do(performer.run(flow()))
+
+    assert outcomes == [Outcome("failed", 0.0, kind)]
+    assert (trace.attempts[0].error, list(leftovers)) == (kind, [])
 
 
 def test_a_close_gives_the_connection_back(world):
