@@ -9,6 +9,7 @@ import signal
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -157,13 +158,30 @@ def test_of_many_at_once_each_is_answered_or_told_to_come_back(tiny_server):
     assert all(int(reply.headers["retry-after"]) >= 1 for reply in refused)
 
 
-def test_a_client_that_never_reads_holds_no_one_up(tiny_server):
-    body = messages(stream=True, max_tokens=100)
-    with Stream(tiny_server.base_url, "/v1/messages", body, key=ANN):
-        reply = post(tiny_server.base_url, "/v1/messages", messages(), key=BOB)
-        until(lambda: tiny_server.stats().num_running == 0)
+def test_a_client_that_never_reads_holds_no_one_up(tiny_server, logged):
+    """Neither others nor the engine: its own reply alone waits in the server."""
+    until(lambda: is_idle(tiny_server))
+    asked = partial(post, tiny_server.base_url, "/v1/messages", messages(), key=BOB)
+    logged_since(logged, asked())
+    body = chat(stream=True, max_tokens=700, temperature=0)  # 140 kB: more than is buffered
+    with Stream(tiny_server.base_url, BOTH[1], body, key=ANN, narrow=True):
+        until(lambda: tiny_server.stats().num_running == 1)
+        during = asked()
+        until(lambda: is_idle(tiny_server), seconds=60)
+        others = logged_since(logged, asked())
+        assert [line["tenant"] for line in others] == ["bob", "bob"]
+        assert during.status == 200
 
-    assert reply.status == 200
+    until(lambda: bool(logged))
+    assert (logged[0]["tenant"], logged[0]["outcome"]) == ("ann", "disconnected")
+
+
+def logged_since(logged, reply):
+    """Wait for a reply's line; take it and those before it out of the log."""
+    until(lambda: any(line["request_id"] == reply.headers["request-id"] for line in logged))
+    lines = logged[:]
+    logged.clear()
+    return lines
 
 
 def test_a_signal_to_the_engine_is_the_fronts_to_handle(breakable_server):
