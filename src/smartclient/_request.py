@@ -131,7 +131,7 @@ class Session:
             trace=Trace(started=started),
             body=encode(payload),
             payload=payload,
-            adapter=recognise("POST", path.removesuffix("/count_tokens")),
+            adapter=recognise("POST", path),
             timeout=timeout,
             max_retries=given.max_retries,
         )

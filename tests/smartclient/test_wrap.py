@@ -67,6 +67,16 @@ def test_each_call_is_reported(sdk):
     assert (report.status, report.usage.output, len(report.attempts)) == (200, 2, 1)
 
 
+@pytest.mark.parametrize("sdk", [one for one in SDKS if one.values[0].is_anthropic])
+def test_a_count_of_tokens_is_reported_with_its_provider(sdk):
+    client, _ = sdk.client((200, b'{"input_tokens": 12}', {"request-id": "req_1"}))
+
+    sdk.world.do(wrap(client).messages.count_tokens(model="tiny", messages=ASKED))
+
+    report = last_report(client)
+    assert (report.provider, report.request_id, report.error) == ("anthropic", "req_1", None)
+
+
 def test_a_busy_provider_is_asked_again_by_us_alone(sdk):
     client, transport = sdk.client(BUSY, BUSY, sdk.answer)
 

@@ -32,7 +32,7 @@ class AnthropicMessages:
     finish_is_end = False
 
     def recognises(self, method: str, path: str) -> bool:
-        return method == "POST" and path.endswith("/v1/messages")
+        return method == "POST" and path.endswith(("/v1/messages", "/v1/messages/count_tokens"))
 
     def part(self, event: Event) -> Part:
         try:

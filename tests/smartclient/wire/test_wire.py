@@ -17,7 +17,7 @@ from smartclient.wire import Adapter, adapters, recognise
         pytest.param("POST", "/proxy/v1/messages", "anthropic.messages", id="behind-a-prefix"),
         pytest.param("POST", "/v1/chat/completions", "openai.chat", id="openai"),
         pytest.param("POST", "/openai/deployments/x/chat/completions", "openai.chat", id="azure"),
-        pytest.param("POST", "/v1/messages/count_tokens", None, id="count-tokens"),
+        pytest.param("POST", "/v1/messages/count_tokens", "anthropic.messages", id="count-tokens"),
         pytest.param("POST", "/v1/messages/batches", None, id="batches"),
         pytest.param("POST", "/v1/completions", None, id="old-completions"),
         pytest.param("GET", "/v1/messages", None, id="not-a-post"),
