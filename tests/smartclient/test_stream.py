@@ -18,6 +18,7 @@ from smartclient._errors import (
 )
 from smartclient._stream import AsyncMessageStream, AsyncStream, MessageStream, Stream
 from smartclient.testing import a_call
+from smartclient.wire.encode import encode
 from tests.smartclient.fakes import BLOCKING, DONE, OVERLOAD, START, STOP, a_chunk, a_stream, text
 
 ANSWER = [START, text("Pa"), text("ris"), STOP]
@@ -182,10 +183,23 @@ def test_a_stream_without_its_done_mark_is_whole_once_its_choices_have_finished(
 
 def test_a_stream_of_two_choices_is_not_whole_when_one_has_finished(world):
     call = a_call(path=CHAT, payload={"model": "tiny", "n": 2, "stream": True})
-    reply, _ = world.reply(a_stream(a_chunk("Paris", finish="stop")), call=call)
+    same = a_chunk("", finish="stop")
+    reply, _ = world.reply(a_stream(a_chunk("Paris", finish="stop"), same), call=call)
 
     with pytest.raises(IncompleteStreamError):
         world.all((AsyncStream if world.is_async else Stream)(reply))
+
+
+@pytest.mark.parametrize("finishing", [[[0, 1]], [[1], [0]]], ids=["in-one-chunk", "one-by-one"])
+def test_a_stream_of_two_choices_is_whole_when_both_have_finished(world, finishing):
+    call = a_call(path=CHAT, payload={"model": "tiny", "n": 2, "stream": True})
+    chunks = [[{"index": at, "finish_reason": "stop"} for at in some] for some in finishing]
+    pieces = [b"data: %s\n\n" % encode({"choices": choices}) for choices in chunks]
+    reply, _ = world.reply(a_stream(*pieces), call=call)
+
+    events = world.all((AsyncStream if world.is_async else Stream)(reply))
+
+    assert len(events) == len(finishing)
 
 
 def test_an_exhausted_stream_stays_so(world):

@@ -46,21 +46,22 @@ class Chunk(Struct, frozen=True):
 class _Told:
     """What a body has said up to some point."""
 
-    __slots__ = ("failure", "has_tokens", "is_terminal", "num_finished")
+    __slots__ = ("failure", "finished", "has_tokens", "is_terminal")
 
     def __init__(self) -> None:
         self.has_tokens = self.is_terminal = False
         self.failure: Failure | None = None
-        self.num_finished = 0
+        self.finished: set[int] = set()
 
     def note(self, delta: Delta) -> None:
         self.has_tokens = self.has_tokens or delta.has_tokens
         self.is_terminal = self.is_terminal or delta.is_terminal
         self.failure = self.failure or delta.failure
-        self.num_finished += delta.finish is not None
+        if delta.finished:
+            self.finished.update(delta.finished)
 
     def is_whole(self, num_choices: float) -> bool:
-        return self.is_terminal or self.num_finished >= num_choices
+        return self.is_terminal or len(self.finished) >= num_choices
 
 
 class Intake:

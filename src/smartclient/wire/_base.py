@@ -89,6 +89,7 @@ class Delta(Struct, frozen=True, kw_only=True):
         failure: The stream reports an error.
         is_terminal: Nothing of the answer follows.
         finish: Why the model stopped, in the provider's word.
+        finished: The choices of a stream that end here, by index.
     """
 
     has_tokens: bool = False
@@ -96,6 +97,7 @@ class Delta(Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
     is_terminal: bool = False
     finish: str | None = None
+    finished: tuple[int, ...] = ()
 
 
 class Part(Struct, frozen=True):

@@ -80,16 +80,20 @@ class OpenAIChat:
         if value.error is not None or event.event == "error" or value.object == "error":
             return Part(None, Delta(failure=reported(event.data)))
         has_tokens, finish = False, None
+        finished: tuple[int, ...] = ()
         for choice in value.choices:
             has_tokens = has_tokens or _has_tokens(choice.delta)
             if choice.finish_reason is not None:
                 if choice.finish_reason == "error":
                     return Part(None, Delta(failure=_failed(value.choices)))
                 finish = finish or choice.finish_reason
+                finished += (choice.index if isinstance(choice.index, int) else 0,)
         if finish is None and value.usage is None:
             return Part(value, _TOKENS if has_tokens else _NOTHING)
-        delta = Delta(has_tokens=has_tokens, usage=_usage(value.usage), finish=finish)
-        return Part(value, delta)
+        usage = _usage(value.usage)
+        return Part(
+            value, Delta(has_tokens=has_tokens, usage=usage, finish=finish, finished=finished)
+        )
 
     def _odd_part(self, event: Event, error: Exception) -> Part:
         """Data that the decoder refused: the terminal mark, nothing, nulls, or worse."""

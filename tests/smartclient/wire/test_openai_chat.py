@@ -57,11 +57,19 @@ def test_a_chunk_is_read_by_attribute():
     assert value.usage is None
 
 
+def test_each_choice_that_finishes_is_told():
+    choices = [{"index": 1, "finish_reason": "length"}, {"finish_reason": "stop"}, {"index": 2}]
+
+    told = part(choices=choices)
+
+    assert (told.delta.finish, told.delta.finished) == ("length", (1, 0))
+
+
 def test_a_finish_reason_is_told_with_the_last_content():
     """Some servers send both in one chunk, and dropping either cuts the answer."""
     told = choice(delta={"content": "a"}, finish_reason="stop")
 
-    assert told.delta == Delta(has_tokens=True, finish="stop")
+    assert told.delta == Delta(has_tokens=True, finish="stop", finished=(0,))
 
 
 @pytest.mark.parametrize(
