@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from . import _observers
@@ -11,7 +12,7 @@ from ._flow import Flow, Policy, compose
 from ._settings import Settings
 from .report import CallReport
 
-__all__ = ["Pipeline"]
+__all__ = ["Pipeline", "finish_at_exit"]
 
 
 class Pipeline:
@@ -19,15 +20,19 @@ class Pipeline:
 
     Attributes:
         last_report: Of the call that ended last.
-        leftovers: What dropped bodies left to do; run by the next call, or at `close`.
+        leftovers: What dropped bodies left to do; run by the next call, at `close` or at exit.
     """
 
     def __init__(self, settings: Settings) -> None:
+        from weakref import finalize, ref  # not needed to import
+
         self.settings = settings
         self.clock = settings.clock
         self.last_report: CallReport | None = None
         self.leftovers: deque[Flow[None]] = deque()
         self._chain = compose(self._policies())
+        # By a weak reference: what is left holds its pipeline, and would keep it until then.
+        finalize(self, finish_at_exit, ref(self))
 
     def flow(self, call: Call) -> Flow[Reply]:
         """Send `call` through every policy."""
@@ -69,6 +74,20 @@ class Pipeline:
         self.last_report = report
         if self.settings.on_report is not None:
             _observe(self.settings.on_report, report)
+
+
+def finish_at_exit(pipeline: Callable[[], Pipeline | None]) -> None:
+    """Do what dropped bodies left to do, as far as it needs no connection and no wait.
+
+    Args:
+        pipeline: A weak reference. One that was collected is not finished then: it may be
+            collected in any thread, whatever locks that holds.
+    """
+    alive = pipeline()
+    while alive is not None and alive.leftovers:
+        leftover = alive.leftovers.popleft()
+        next(leftover, None)
+        leftover.close()
 
 
 def _observe(observer: Any, report: CallReport) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import inspect
 import logging
+import subprocess
+import sys
+import weakref
 from collections import deque
 
 from smartclient._flow import Exchange, Outcome, Peek, Sleep, sleep
-from smartclient._pipeline import Pipeline
+from smartclient._pipeline import Pipeline, finish_at_exit
 from smartclient._settings import Settings
 from smartclient.testing import OVERLOADED, ManualClock, a_call, a_reply, play
 
@@ -57,6 +62,49 @@ def test_a_leftover_that_another_thread_took_is_no_error():
     reply, _ = play(pipeline.flow(a_call()), [ok, None])
 
     assert reply is ok
+
+
+def a_note(seen, word, *waits):
+    """A leftover: it waits, then says its word."""
+    yield from waits
+    seen.append(word)
+
+
+def test_what_a_dropped_body_left_is_done_at_exit_if_it_waits_for_nothing():
+    pipeline, seen = a_pipeline(), []
+    waiting = a_note(seen, "waited", *sleep(1.0))
+    pipeline.leftovers.extend([waiting, a_note(seen, "told")])
+
+    finish_at_exit(weakref.ref(pipeline))
+
+    assert seen == ["told"]
+    assert inspect.getgeneratorstate(waiting) == inspect.GEN_CLOSED
+    assert not pipeline.leftovers
+
+
+def test_a_dropped_stream_is_reported_at_exit():
+    code = (
+        "from tests.smartclient.fakes import BLOCKING, START, a_stream\n"
+        "from tests.smartclient.clients import GIVEN, an_anthropic\n"
+        "told = lambda report: print(report.error)\n"
+        "client, _ = an_anthropic(BLOCKING, a_stream(START), on_report=told)\n"
+        "client.messages.create(stream=True, **GIVEN)\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert (done.stdout, done.stderr) == ("cut\n", "")
+
+
+def test_a_dropped_pipeline_is_freed_with_what_is_left():
+    pipeline = a_pipeline()
+    pipeline.leftovers.append(a_note(pipeline, "never"))
+    freed = weakref.ref(pipeline)
+
+    del pipeline
+    gc.collect()
+
+    assert freed() is None
 
 
 def test_each_report_is_kept_and_given_to_the_observer():
