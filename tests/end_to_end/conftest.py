@@ -53,6 +53,9 @@ def tiny_server(logged: list[Mapping[str, object]]) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def breakable_server() -> Iterator[Server]:
-    """A server whose engine a test may stop or kill, as long as it comes back."""
-    with server_reference.start("tiny", num_blocks=64) as server:
+    """A server whose engine a test may stop or kill, as long as it comes back.
+
+    Its pool holds more tokens than the model's context.
+    """
+    with server_reference.start("tiny", num_blocks=512) as server:
         yield server

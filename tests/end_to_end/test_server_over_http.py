@@ -191,6 +191,17 @@ def test_a_prompt_longer_than_the_pool_is_refused_at_once_with_the_numbers(tiny_
 
 
 @pytest.mark.parametrize("path", BOTH)
+def test_a_prompt_longer_than_the_context_but_not_the_pool_is_refused_too(breakable_server, path):
+    until(lambda: breakable_server.stats() is not None, seconds=60)
+
+    reply = post(breakable_server.base_url, path, messages("x" * 5000))
+
+    assert breakable_server.stats().num_blocks * 16 > 5100
+    assert reply.status == 400
+    assert "one request may have 4,096 here" in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", BOTH)
 @pytest.mark.parametrize("key", [None, "sk-wrong"])
 def test_a_missing_or_wrong_key_is_401(tiny_server, path, key):
     reply = post(tiny_server.base_url, path, messages(), key=key)

@@ -1,4 +1,4 @@
-"""What the server's thread does when the HTTP server beneath it fails."""
+"""How the HTTP server beneath is set up, and what happens when it fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from server_reference.__main__ import main
 from server_reference.gateway import server as module
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def failing_hypercorn(monkeypatch):
     """A hypercorn that takes no call and fails when its listening socket does."""
 
@@ -29,7 +29,7 @@ def signals():
         signal.signal(which, action)
 
 
-@pytest.mark.usefixtures("signals")
+@pytest.mark.usefixtures("failing_hypercorn", "signals")
 def test_an_http_side_that_ends_by_itself_ends_the_command_with_a_sentence(capsys, caplog):
     status = main(["serve", "--port", "0", "--num-blocks", "64"])
 
@@ -37,3 +37,11 @@ def test_an_http_side_that_ends_by_itself_ends_the_command_with_a_sentence(capsy
     assert status == 1
     assert sentence.startswith("smartclient-server: the server ended by itself: too many open")
     assert "the server ended" in caplog.text
+
+
+def test_connections_are_kept_for_75_seconds_and_any_number_of_requests():
+    """Load balancers keep theirs for 60 s, and so never meet one that was closed here."""
+    config = module._http(0)
+
+    assert config.keep_alive_timeout == 75
+    assert config.keep_alive_max_requests >= 10**9
