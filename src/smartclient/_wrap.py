@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -41,7 +42,8 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
     Raises:
         TypeError: `client` is no such client, or a setting does not exist.
         ValueError: A setting cannot be, or the client shares the HTTP client of one that is
-            wrapped already, with settings of its own.
+            wrapped already, with settings of its own, or a setting about connections is given
+            and the client's own transport stays below ours.
     """
     target: Any = client
     chosen = settings_of(settings, options)
@@ -61,13 +63,14 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
         if settings is None and not options and isinstance(present, (Transport, AsyncTransport)):
             present.users.add(target)  # a copy made by the SDK is one too, now that it is asked
             return client
-        unwrap(target)
     family = family_of(http_client)
     if family is None or not callable(getattr(target, "request", None)):
         raise TypeError(
             f"wrap() takes a client of the openai or anthropic SDK, not {type(client).__name__}"
         )
     is_async = isinstance(http_client, family.AsyncClient)
+    _check_carried(family, http_client, chosen, options, is_async=is_async)
+    unwrap(target)
     if "max_retries" in options or chosen.max_retries != _USUAL.max_retries:
         target.__dict__["_smartclient_max_retries"] = target.max_retries
         target.max_retries = chosen.max_retries
@@ -111,6 +114,28 @@ def _check_alone(client: Any, http_client: Any) -> None:
         )
 
 
+def _check_carried(
+    family: Any, http_client: Any, settings: Settings, options: dict[str, Any], *, is_async: bool
+) -> None:
+    """Raise when a setting was given that a transport which stays below ours would not keep."""
+    given = [
+        name
+        for name in ("max_connections", "keepalive", "ca_file", "ssl_context")
+        if name in options or getattr(settings, name) != getattr(_USUAL, name)
+    ]
+    if not given:
+        return
+    usual = family.AsyncHTTPTransport if is_async else family.HTTPTransport
+    for present in [http_client._transport, *http_client._mounts.values()]:
+        below = present.inner if isinstance(present, (Transport, AsyncTransport)) else present
+        if below is not None and _carried(family, http_client, below, usual, settings) is None:
+            raise ValueError(
+                f"{' and '.join(given)} would have no effect: the client's {type(below).__name__} "
+                "stays below our connections, because it is not the usual one, is patched, or has "
+                "a proxy, HTTP/2 or another setting that they cannot take over; set it there"
+            )
+
+
 def _is_wrapped(client: Any) -> bool:
     return getattr(type(client), "_smartclient_wrapped", False) is True
 
@@ -126,36 +151,40 @@ def _install(
         return
     pipeline = Pipeline(settings)
     build = _async_transport if is_async else _sync_transport
-    transport = build(family, present, pipeline)
+    transport = build(family, http_client, present, pipeline)
     transport.users.add(client)
     http_client._transport = transport
     for pattern, mounted in http_client._mounts.items():
         if mounted is not None:
-            http_client._mounts[pattern] = build(family, mounted, pipeline)
+            http_client._mounts[pattern] = build(family, http_client, mounted, pipeline)
 
 
-def _sync_transport(family: Any, present: Any, pipeline: Pipeline) -> Transport:
+def _sync_transport(family: Any, http_client: Any, present: Any, pipeline: Pipeline) -> Transport:
     from .net.blocking import Connections  # sockets, not needed to import
 
-    options = _carried(family, present, family.HTTPTransport, pipeline.settings)
+    options = _carried(family, http_client, present, family.HTTPTransport, pipeline.settings)
     connections = Connections(options, pipeline.clock) if options else None
     return Transport(family, present, pipeline, connections)
 
 
-def _async_transport(family: Any, present: Any, pipeline: Pipeline) -> AsyncTransport:
+def _async_transport(
+    family: Any, http_client: Any, present: Any, pipeline: Pipeline
+) -> AsyncTransport:
     from .net.aio import AsyncConnections  # loads asyncio
 
-    options = _carried(family, present, family.AsyncHTTPTransport, pipeline.settings)
+    options = _carried(family, http_client, present, family.AsyncHTTPTransport, pipeline.settings)
     connections = AsyncConnections(options, pipeline.clock) if options else None
     return AsyncTransport(family, present, pipeline, connections)
 
 
-def _carried(family: Any, present: Any, usual: Any, settings: Settings) -> NetOptions | None:
+def _carried(
+    family: Any, http_client: Any, present: Any, usual: Any, settings: Settings
+) -> NetOptions | None:
     """What our connections take over from `present`; `None` when it must stay below ours.
 
     It stays when it is not exactly the family's own class, when somebody has patched it
     (respx and pytest-httpx do), and when it does what our connections do not yet:
-    proxies, HTTP/2, Unix sockets, a local address, retries of its own.
+    proxies, HTTP/2, Unix sockets, a local address, socket options, retries of its own.
     """
     pool: Any = getattr(present, "_pool", None)
     method = "handle_async_request" if usual is family.AsyncHTTPTransport else "handle_request"
@@ -164,6 +193,8 @@ def _carried(family: Any, present: Any, usual: Any, settings: Settings) -> NetOp
         return None
     special = ("_proxy", "_proxy_url", "_http2", "_uds", "_local_address", "_retries")
     if method in vars(present) or any(getattr(pool, name, None) for name in special):
+        return None
+    if not _is_keepalive(http_client, getattr(pool, "_socket_options", None) or ()):
         return None
     own = settings.ssl_context is not None or settings.ca_file is not None
     trusted = settings.ssl_context if own else pool._ssl_context
@@ -175,6 +206,18 @@ def _carried(family: Any, present: Any, usual: Any, settings: Settings) -> NetOp
         ssl_context=trusted,
         max_connections=limit,
     )
+
+
+def _is_keepalive(http_client: Any, socket_options: Iterable[Any]) -> bool:
+    """Whether these are no more than the TCP keepalive of an SDK's own client; we have ours."""
+    import socket  # loaded by whom we wrap
+
+    names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_KEEPALIVE")
+    usual = {(socket.IPPROTO_TCP, getattr(socket, name, None)) for name in names}
+    usual.add((socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+    packages = {kind.__module__.partition(".")[0] for kind in type(http_client).__mro__}
+    is_sdks_own = not packages.isdisjoint(("openai", "anthropic"))
+    return all(is_sdks_own and option[:2] in usual for option in socket_options)
 
 
 _USUAL = Settings()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 
 import anthropic
@@ -11,6 +12,7 @@ import openai
 import pytest
 
 from smartclient import unwrap, wrap
+from smartclient._settings import Settings
 from smartclient.net.aio import AsyncConnections
 from smartclient.net.blocking import Connections
 from smartclient.transports.httpx import Transport
@@ -19,6 +21,7 @@ from tests.smartclient.sdk_clients import ASKED
 
 pytestmark = pytest.mark.sdk
 
+KEEPALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
 NATIVE = [
     pytest.param(openai.OpenAI, httpx2.Client, Connections, id="openai"),
     pytest.param(openai.OpenAI, httpx.Client, Connections, id="openai-on-httpx"),
@@ -58,6 +61,7 @@ def test_the_familys_own_transport_gives_way_to_our_connections(kind, http, conn
         pytest.param({"uds": "/tmp/socket"}, id="unix-socket"),
         pytest.param({"local_address": "127.0.0.1"}, id="local-address"),
         pytest.param({"retries": 1}, id="retries"),
+        pytest.param({"socket_options": KEEPALIVE}, id="socket-options"),
     ],
 )
 @pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
@@ -71,6 +75,60 @@ def test_what_our_connections_cannot_do_yet_stays_below(family, is_async, specia
 
     assert client._client._transport._connections is None
     assert client._client._transport.inner is transport
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [anthropic.Anthropic, anthropic.AsyncAnthropic, openai.OpenAI, openai.AsyncOpenAI],
+    ids=lambda kind: kind.__name__,
+)
+def test_an_sdks_own_client_gives_way_with_the_keepalive_that_it_sets(kind):
+    client = wrap(kind(api_key="sk-test"))
+
+    assert client._client._transport._connections is not None
+
+
+def test_a_socket_option_that_is_no_keepalive_stays_below_in_an_sdks_own_client():
+    delayed = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+    transport = httpx2.HTTPTransport(socket_options=[*KEEPALIVE, delayed])
+    http_client = anthropic.DefaultHttpxClient(transport=transport)
+
+    client = wrap(over(anthropic.Anthropic, http_client))
+
+    assert client._client._transport._connections is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"keepalive": 60.0}, id="the-usual-value"),
+        pytest.param({"max_connections": 3}, id="limit"),
+        pytest.param({"ca_file": "ca.pem"}, id="file"),
+        pytest.param({"ssl_context": ssl.create_default_context()}, id="context"),
+        pytest.param({"settings": Settings(keepalive=None)}, id="settings"),
+    ],
+)
+@pytest.mark.parametrize("where", ["transport", "mounts"])
+def test_a_setting_that_what_stays_below_would_not_keep_is_refused(where, options):
+    below = httpx2.HTTPTransport(proxy="http://proxy.test:1")
+    given = {"transport": below} if where == "transport" else {"mounts": {"https://": below}}
+    client = over(openai.OpenAI, httpx2.Client(**given))
+
+    with pytest.raises(ValueError, match="would have no effect: the client's HTTPTransport stays"):
+        wrap(client, max_retries=7, **options)
+
+    assert (type(client), client.max_retries) == (openai.OpenAI, 2)
+
+
+def test_a_refused_setting_leaves_a_wrapped_client_as_it_was():
+    transport = httpx2.HTTPTransport(proxy="http://proxy.test:1")
+    client = wrap(over(openai.OpenAI, httpx2.Client(transport=transport)))
+    before = client._client._transport
+
+    with pytest.raises(ValueError, match="would have no effect"):
+        wrap(client, keepalive=1.0)
+
+    assert client._client._transport is before
 
 
 def test_a_derived_transport_stays_below():
