@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 
 from tests.smartclient.fakes import ASYNCIO, BLOCKING, TRIO, World
@@ -13,6 +16,16 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for provider in ("ANTHROPIC", "OPENAI"):
         for name in ("API_KEY", "BASE_URL"):
             monkeypatch.delenv(f"{provider}_{name}", raising=False)
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """Only reference counts free objects."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @pytest.fixture(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import inspect
 import weakref
 
@@ -285,15 +284,14 @@ def test_the_terminal_event_is_the_end(world):
     assert response.closed == [True]
 
 
+@pytest.mark.usefixtures("no_collector")
 def test_a_failed_stream_is_freed_at_once():
-    gc.disable()
     stream, _ = a_typed_stream(BLOCKING, START, OVERLOAD)
     body = weakref.ref(stream._body)
 
     with pytest.raises(OverloadedError):
         list(stream)
     del stream
-    gc.enable()
 
     assert body() is None
 
@@ -307,13 +305,12 @@ def test_an_error_is_told_once(world):
     assert world.all(stream) == []
 
 
+@pytest.mark.usefixtures("no_collector")
 def test_a_dropped_stream_is_cut_at_once(home):
-    gc.disable()
     stream, response = a_typed_stream(home, *ANSWER)
     home.first(stream)
 
     del stream
-    gc.enable()
 
     assert response.num_cuts == 1
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import inspect
 import logging
 import weakref
 from collections import deque
-from contextlib import contextmanager
 
 import pytest
 import trio
@@ -48,16 +46,6 @@ class Watch:
     def after(self, outcome):
         yield from sleep(0.0)
         self.outcomes.append(outcome)
-
-
-@contextmanager
-def no_collector():
-    """Only reference counts free objects inside."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def broken(kind="read"):
@@ -269,6 +257,7 @@ def test_a_cut_body_leaves_its_last_flows_for_later(world):
     assert [outcome.kind for outcome in watch.outcomes] == ["cut"]
 
 
+@pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize(
     "read",
     [
@@ -279,28 +268,28 @@ def test_a_cut_body_leaves_its_last_flows_for_later(world):
 def test_a_dropped_reply_is_cut_at_once(home, read):
     """By its reference count: the collector may come minutes later."""
     watch, leftovers = Watch(), deque()
-    with no_collector():
-        reply, response = home.reply(a_stream(START, STOP), taps=[watch], leftovers=leftovers)
-        for _ in range(read):
-            home.do(reply.handle.next())
+    reply, response = home.reply(a_stream(START, STOP), taps=[watch], leftovers=leftovers)
+    for _ in range(read):
+        home.do(reply.handle.next())
 
-        del reply
+    del reply
 
-        assert response.num_cuts == 1
+    assert response.num_cuts == 1
     assert len(leftovers) == 1
 
 
+@pytest.mark.usefixtures("no_collector")
 def test_a_reply_that_was_peeked_at_is_cut_when_dropped(home):
-    with no_collector():
-        reply, response = home.reply(a_stream(START, text("a"), STOP))
-        performer = home.performer(home.provider())
-        home.do(performer.peek(reply))
+    reply, response = home.reply(a_stream(START, text("a"), STOP))
+    performer = home.performer(home.provider())
+    home.do(performer.peek(reply))
 
-        del reply
+    del reply
 
-        assert response.num_cuts == 1
+    assert response.num_cuts == 1
 
 
+@pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize(
     ("piece", "headers"),
     [
@@ -309,13 +298,12 @@ def test_a_reply_that_was_peeked_at_is_cut_when_dropped(home):
     ],
 )
 def test_a_reply_whose_events_cannot_be_read_is_cut_when_dropped(home, piece, headers):
-    with no_collector():
-        reply, response = home.reply(a_stream(piece, b"more", **headers))
-        home.do(reply.handle.next())
+    reply, response = home.reply(a_stream(piece, b"more", **headers))
+    home.do(reply.handle.next())
 
-        del reply
+    del reply
 
-        assert response.num_cuts == 1
+    assert response.num_cuts == 1
 
 
 def test_a_body_that_has_ended_is_not_cut_when_dropped(world):
@@ -328,17 +316,18 @@ def test_a_body_that_has_ended_is_not_cut_when_dropped(world):
     assert response.num_cuts == 0
 
 
+@pytest.mark.usefixtures("no_collector")
 def test_a_dropped_body_is_freed_at_once(home):
-    with no_collector():
-        reply, _ = home.reply(a_stream(START))
-        body = weakref.ref(reply.handle)
-        home.do(reply.handle.next())
+    reply, _ = home.reply(a_stream(START))
+    body = weakref.ref(reply.handle)
+    home.do(reply.handle.next())
 
-        del reply
+    del reply
 
-        assert body() is None
+    assert body() is None
 
 
+@pytest.mark.usefixtures("no_collector")
 def test_a_dropped_reply_is_cut_at_once_under_trio():
     """In one run, because trio keeps what its main task returned."""
 
@@ -350,8 +339,7 @@ def test_a_dropped_reply_is_cut_at_once_under_trio():
         return provider.responses[0].num_cuts
 
     provider = AsyncProvider(a_stream(START, STOP))
-    with no_collector():
-        assert trio.run(read_and_drop) == 1
+    assert trio.run(read_and_drop) == 1
 
 
 @pytest.mark.parametrize(

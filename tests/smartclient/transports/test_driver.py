@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import gzip
 import inspect
 import weakref
@@ -296,14 +295,6 @@ def test_a_flow_that_asks_for_nothing_is_run():
 def a_flow_that_peeks():
     reply = yield from exchange(a_call())
     yield from peek(reply)
-
-
-@pytest.fixture
-def no_collector():
-    """Only reference counts free objects."""
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.usefixtures("no_collector")
