@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ._call import Call, Headers, Origin, Timeout, Trace
 from ._pipeline import Pipeline
-from ._settings import Settings, environment, timeout_of
+from ._settings import Settings, check_max_retries, environment, timeout_of
 from .wire import recognise
 from .wire.encode import encode
 
@@ -48,11 +48,8 @@ class PerCall(Struct, frozen=True, kw_only=True):
     max_retries: int | None = None
 
     def __post_init__(self) -> None:
-        limit: Any = self.max_retries
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
-            raise TypeError(f"max_retries must be of type int, not {type(limit).__name__}")
-        if limit is not None and limit < 0:
-            raise ValueError(f"max_retries must be at least 0, not {limit}")
+        if self.max_retries is not None:
+            check_max_retries(self.max_retries)
         for field in ("extra_headers", "extra_query", "extra_body"):
             extra: Any = getattr(self, field)
             if extra is not None and not isinstance(extra, Mapping):

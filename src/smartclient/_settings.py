@@ -17,7 +17,14 @@ from ._clock import Clock, SystemClock
 from .net.options import NetOptions
 from .report import CallReport
 
-__all__ = ["Settings", "environment", "net_options", "settings_of", "timeout_of"]
+__all__ = [
+    "Settings",
+    "check_max_retries",
+    "environment",
+    "net_options",
+    "settings_of",
+    "timeout_of",
+]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -65,8 +72,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if value is not None and not callable(value):
                 raise TypeError(f"{name} must be callable, not {type(value).__name__}")
-        if self.max_retries < 0:
-            raise ValueError(f"max_retries must be at least 0, not {self.max_retries}")
+        check_max_retries(self.max_retries)
         if self.max_connections < 1:
             raise ValueError(f"max_connections must be at least 1, not {self.max_connections}")
         if self.keepalive is not None and self.keepalive < 0:
@@ -99,7 +105,6 @@ def settings_of(settings: Settings | None, options: dict[str, Any]) -> Settings:
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
-    "max_retries": (int,),
     "max_wait": (int, float),
     "wait_jitter": (int, float),
     "resend": (bool,),
@@ -108,6 +113,13 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "keepalive": (int, float, NoneType),
     "ca_file": (str, NoneType),
 }
+
+
+def check_max_retries(value: int) -> None:
+    """Raise unless `value` is a number of retries, for every call or for one."""
+    _check_kind("max_retries", value, (int,))
+    if value < 0:
+        raise ValueError(f"max_retries must be at least 0, not {value}")
 
 
 def _check_kind(name: str, value: Any, kinds: tuple[type, ...]) -> None:
