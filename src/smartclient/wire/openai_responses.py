@@ -87,8 +87,9 @@ class OpenAIResponses:
             return Part(value, _NOTHING)  # whatever it is, or comes next
         usage = _usage(value.response.usage)
         if kind == "response.failed":
-            failure = stream_failure(value.response.__dict__.get("error"))
-            return Part(None, Delta(failure=failure, usage=usage, is_terminal=True))
+            error = value.response.error
+            told = error.to_dict() if isinstance(error, types.ResponseError) else error
+            return Part(None, Delta(failure=stream_failure(told), usage=usage, is_terminal=True))
         if kind in _ENDS:
             finish = _finish(value.response)
             return Part(value, Delta(usage=usage, is_terminal=True, finish=finish))
