@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from ._params import ChatParams, CountParams, MessageParams, ResponseParams
 from ._stream import AsyncMessageStream, AsyncStream, MessageStream, Stream
 from .wire.anthropic_types import Message, MessageStreamEvent, MessageTokensCount
-from .wire.openai_responses_types import Response, ResponseStreamEvent
-from .wire.openai_types import ChatCompletion, ChatCompletionChunk
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # not needed to import: these types take time to build
     from .client import AsyncClient, Client
+    from .wire.openai_responses_types import Response, ResponseStreamEvent
+    from .wire.openai_types import ChatCompletion, ChatCompletionChunk
 
 __all__ = [
     "AsyncChat",

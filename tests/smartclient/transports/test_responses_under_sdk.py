@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import httpx2
 import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
@@ -14,6 +15,8 @@ from openai.types.responses import Response
 
 import server_reference
 import smartclient
+from tests.smartclient.fakes import BLOCKING, RESPONSE, an_event
+from tests.smartclient.sdk_clients import Sdk
 
 pytestmark = pytest.mark.sdk
 
@@ -228,3 +231,24 @@ def test_a_refusal_is_the_sdks_own_error_and_names_the_field(where, wrapped, mor
             client.responses.create(**GIVEN | more)
 
     assert refused.value.param == param
+
+
+CREATED = an_event("response.created", response=RESPONSE | {"status": "in_progress", "output": []})
+PIECE = an_event("response.output_text.delta", output_index=0, content_index=0, delta="Par")
+
+
+@pytest.mark.parametrize("is_cut", [False, True], ids=["whole", "cut"])
+def test_only_a_stream_with_its_terminal_event_is_whole_under_the_sdk(is_cut):
+    """Unwrapped, the SDK takes half an answer for all of it."""
+    end = b"" if is_cut else an_event("response.completed", response=RESPONSE)
+    answer = (200, CREATED + PIECE + end, {"content-type": "text/event-stream"})
+    plain, _ = Sdk(openai.OpenAI, httpx2, BLOCKING).client(answer, max_retries=0)
+    client, _ = Sdk(openai.OpenAI, httpx2, BLOCKING).client(answer, max_retries=0)
+    smartclient.wrap(client)
+
+    assert text_of(list(plain.responses.create(stream=True, **GIVEN))) == "Par"
+    if is_cut:
+        with pytest.raises(openai.APIConnectionError):
+            list(client.responses.create(stream=True, **GIVEN))
+    else:
+        assert text_of(list(client.responses.create(stream=True, **GIVEN))) == "Par"
