@@ -1,4 +1,4 @@
-"""A small, real LLM server: gateway, batching, paged KV cache, two wire formats."""
+"""A small, real LLM server: gateway, batching, paged KV cache, three wire formats."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 
 import server_reference
 import smartclient
-from server_reference.api import anthropic_messages, openai_chat
+from server_reference.api import anthropic_messages, openai_chat, openai_responses
 from server_reference.config import EngineConfig
 from server_reference.gateway.config import ServerConfig
 from smartclient._errors import ExchangeKind
@@ -148,7 +148,7 @@ def test_every_option_of_the_server_is_on_the_settings_page(config):
     assert [name for name in sorted(options) if f"`{name}`" not in page] == []
 
 
-@pytest.mark.parametrize("adapter", [anthropic_messages, openai_chat])
+@pytest.mark.parametrize("adapter", [anthropic_messages, openai_chat, openai_responses])
 def test_every_field_that_the_server_ignores_is_on_the_page_of_formats(adapter):
     page = (ROOT / "docs/reference/wire-formats.md").read_text()
 

@@ -22,6 +22,7 @@ LINES = {
         policies net
         _settings _pipeline transports
         _request _params _verdict _stream
+        _resources
         client _wrap testing cli
         __init__ __main__
         """,

@@ -29,9 +29,10 @@ ELSEWHERE = [
 ]
 
 METHODS = {
-    "Client": "messages.create messages.stream messages.count_tokens chat.completions.create close",
+    "Client": "messages.create messages.stream messages.count_tokens chat.completions.create "
+    "responses.create close",
     "AsyncClient": "messages.create messages.stream messages.count_tokens "
-    "chat.completions.create close aclose",
+    "chat.completions.create responses.create close aclose",
 }
 
 a_package = pytest.mark.parametrize("package", NAMES)

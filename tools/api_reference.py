@@ -14,7 +14,7 @@ __all__ = ["PACKAGES", "PAGE", "main", "render"]
 
 PACKAGES = ("smartclient", "smartclient.testing", "server_reference")
 BEHIND = (  # what the values of exported names are made of
-    ("smartclient.client", ("Messages", "ChatCompletions")),
+    ("smartclient._resources", ("Messages", "ChatCompletions", "Responses")),
     ("smartclient._stream", ("Stream", "MessageStream")),
     ("server_reference.gateway.server", ("Server",)),
 )

@@ -22,6 +22,7 @@ from .anthropic_messages import AnthropicMessages
 from .chat import ChatRequest
 from .errors import ApiError, Shape, error_response, shape_of, shortened
 from .openai_chat import OpenAIChat
+from .openai_responses import OpenAIResponses
 from .record import CallRecord
 from .replies import collect, send_json, send_stream, unless_disconnected
 from .service import Service
@@ -41,7 +42,7 @@ def record_of(scope: Scope) -> CallRecord:
 
 
 def create_app(service: Service) -> FastAPI:
-    """Both APIs over one service."""
+    """Every API over one service."""
     routes = _Routes(service)
     app = FastAPI(
         openapi_url=None,
@@ -49,6 +50,7 @@ def create_app(service: Service) -> FastAPI:
             Route("/v1/messages", _Chat(service, AnthropicMessages()), methods=["POST"]),
             Route("/v1/messages/count_tokens", routes.count_tokens, methods=["POST"]),
             Route("/v1/chat/completions", _Chat(service, OpenAIChat()), methods=["POST"]),
+            Route("/v1/responses", _Chat(service, OpenAIResponses()), methods=["POST"]),
             Route("/v1/models", routes.list_models),
             Route("/v1/models/{name:path}", routes.one_model),
             Route("/health", routes.health),

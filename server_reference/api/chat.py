@@ -1,4 +1,4 @@
-"""A conversation to continue, as both wire formats mean it."""
+"""A conversation to continue, as every wire format means it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ class ChatRequest:
         prefill: Text that the answer starts with already; it is not repeated.
         max_tokens: New tokens at most; `None` is as many as the context allows.
         temperature: 0 takes the likeliest token.
-        include_usage: Whether an OpenAI stream ends with a chunk of token counts.
+        include_usage: Whether a Chat Completions stream ends with a chunk of token counts.
+        instructions: What a Responses reply repeats; it is the first of `messages` too.
+        messages_field: The request's field that holds the messages, for complaints about them.
     """
 
     model: str
@@ -33,3 +35,5 @@ class ChatRequest:
     stop: tuple[str, ...] = ()
     stream: bool = False
     include_usage: bool = False
+    instructions: str | None = None
+    messages_field: str = "messages"

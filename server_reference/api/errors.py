@@ -18,6 +18,7 @@ __all__ = [
     "Shape",
     "error_body",
     "error_response",
+    "openai_error",
     "shape_of",
     "shortened",
 ]
@@ -114,17 +115,21 @@ def shortened(text: str) -> str:
 
 def error_body(error: ApiError, shape: Shape, request_id: str) -> bytes:
     """The error as JSON: a reply's body, or the data of an event in a stream."""
-    row = _ROWS[error.kind]
     if shape == "anthropic":
-        detail = {"type": row.anthropic_type, "message": error.message}
+        detail = {"type": _ROWS[error.kind].anthropic_type, "message": error.message}
         return msgspec.json.encode({"type": "error", "error": detail, "request_id": request_id})
-    described = {
+    return msgspec.json.encode({"error": openai_error(error), "request_id": request_id})
+
+
+def openai_error(error: ApiError) -> dict[str, str | None]:
+    """The error as an object of OpenAI's APIs."""
+    row = _ROWS[error.kind]
+    return {
         "message": error.message,
         "type": row.openai_type,
         "param": error.param,
         "code": error.code or row.openai_code,
     }
-    return msgspec.json.encode({"error": described, "request_id": request_id})
 
 
 def error_response(error: ApiError, shape: Shape, request_id: str) -> Response:

@@ -1,4 +1,4 @@
-"""What happens to one request, in order: the single source of both wire formats.
+"""What happens to one request, in order: the single source of every wire format.
 
 `Started`, then any number of `TextDelta`, then `Finished`. `Failed` may come at any point
 and is the last event; before `Started` it is a refusal.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -10,12 +11,31 @@ import msgspec
 
 from .errors import ApiError, shortened
 
-__all__ = ["Fields", "Neutral", "read_object"]
+__all__ = ["Fields", "Neutral", "TextBlocks", "read_object"]
 
 Neutral = Mapping[str, tuple[object, ...]]
 """Fields that are not implemented, each with the values that change nothing."""
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlocks:
+    """What a block of text looks like in one API.
+
+    Args:
+        type: Its type.
+        mark: Its field for a mark of the prompt cache, which is ignored.
+        neutral: Its fields that are not implemented.
+    """
+
+    type: str
+    mark: str
+    neutral: Neutral
+
+
+_TEXT = TextBlocks("text", "cache_control", {"citations": ([],)})
+
 
 _MOST_STOPS = 256
 _LONGEST_STOP = 1024  # characters: every new token is compared with all of them
@@ -145,11 +165,12 @@ class Fields:
             raise self.wrong(name, f"may be {_LONGEST_STOP:,} characters long, not {longest:,}")
         return stops
 
-    def content(self, name: str, *, refused: Iterable[str]) -> str | None:
+    def content(self, name: str, *, refused: Iterable[str], text: TextBlocks = _TEXT) -> str | None:
         """The field as text: a string, or an array of text blocks, joined by newlines.
 
         Args:
             refused: Block types that exist in this API and are not implemented.
+            text: What a text block is.
         """
         value = self._fields.get(name)
         if value is None or isinstance(value, str):
@@ -157,7 +178,7 @@ class Fields:
         if not isinstance(value, list):
             raise self.wrong(name, f"must be a string or an array of blocks, not {_kind(value)}")
         blocks = self.objects(name) or []
-        return "\n".join(block._text_block(set(refused)) for block in blocks)
+        return "\n".join(block._text_block(set(refused), text) for block in blocks)
 
     def required(self, name: str, value: T | None) -> T:
         """`value`, or the complaint that the field is missing."""
@@ -165,13 +186,13 @@ class Fields:
             raise self.wrong(name, "is required")
         return value
 
-    def _text_block(self, refused: set[str]) -> str:
+    def _text_block(self, refused: set[str], text: TextBlocks) -> str:
         kind = self.required("type", self.text("type"))
         if kind in refused:
             raise self.wrong("type", f"{kind!r} is not implemented by this server; send text")
-        if kind != "text":
-            raise self.wrong("type", f"must be 'text', not {shortened(kind)!r}")
-        self.check(("type", "text", "cache_control"), neutral={"citations": ([],)})
+        if kind != text.type:
+            raise self.wrong("type", f"must be {text.type!r}, not {shortened(kind)!r}")
+        self.check(("type", "text", text.mark), neutral=text.neutral)
         return self.required("text", self.text("text"))
 
     def _of_type(self, name: str, kind: type[T]) -> T | None:

@@ -107,7 +107,7 @@ class Pipeline:
         try:
             prompt = self._model.chat_template.encode(tokenizer, request.messages)
         except ChatTemplateError as error:
-            raise ApiError("invalid", str(error), param="messages") from error
+            raise ApiError("invalid", str(error), param=request.messages_field) from error
         return prompt + tokenizer.encode(request.prefill)
 
     async def _run(self, run: _Run, replica: Replica) -> AsyncGenerator[Event, None]:

@@ -41,7 +41,7 @@ def check_length(request: ChatRequest, *, longest_token: int, max_context: int) 
             "invalid",
             f"{turns:,} messages of {characters:,} characters have more than the {max_context:,} "
             f"tokens of the model's context; shorten the messages",
-            param="messages",
+            param=request.messages_field,
             code="context_length_exceeded",
         )
 
@@ -61,7 +61,7 @@ def fit(request: ChatRequest, *, prompt_tokens: int, capacity: int) -> SamplingP
             "invalid",
             f"the prompt has {prompt_tokens:,} tokens and needs room for {wanted} more, but one "
             f"request may have {capacity:,} here; shorten the messages",
-            param="messages",
+            param=request.messages_field,
             code="context_length_exceeded",
         )
     room = capacity - prompt_tokens

@@ -8,7 +8,15 @@ from typing import Any, Required, TypedDict
 from ._call import Timeout
 from ._request import PerCall
 
-__all__ = ["CallParams", "ChatParams", "CountParams", "MessageParams", "Turns", "split"]
+__all__ = [
+    "CallParams",
+    "ChatParams",
+    "CountParams",
+    "MessageParams",
+    "ResponseParams",
+    "Turns",
+    "split",
+]
 
 # Mappings, or messages and blocks that came back from an earlier call.
 Turns = Sequence[Any]
@@ -86,6 +94,40 @@ class ChatParams(CallParams, total=False):
     top_p: float
     user: str
     verbosity: str
+
+
+class ResponseParams(CallParams, total=False):
+    """Of `responses.create`. Source: OpenAI API reference, "Create a response".
+
+    A parameter that is not listed goes into `extra_body`.
+    """
+
+    model: Required[str]
+    input: Required[str | Turns]
+    background: bool
+    conversation: str | Mapping[str, Any]
+    include: Sequence[str]
+    instructions: str
+    max_output_tokens: int
+    max_tool_calls: int
+    metadata: Mapping[str, str]
+    parallel_tool_calls: bool
+    previous_response_id: str
+    prompt: Mapping[str, Any]
+    prompt_cache_key: str
+    prompt_cache_options: Mapping[str, Any]
+    reasoning: Mapping[str, Any]
+    safety_identifier: str
+    service_tier: str
+    store: bool
+    stream_options: Mapping[str, Any]
+    temperature: float
+    text: Mapping[str, Any]
+    tool_choice: str | Mapping[str, Any]
+    tools: Turns
+    top_logprobs: int
+    top_p: float
+    truncation: str
 
 
 def split(params: Mapping[str, Any], *required: str) -> tuple[dict[str, Any], PerCall]:

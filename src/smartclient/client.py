@@ -1,49 +1,36 @@
 """Our own clients, in the shape of the providers' SDKs.
 
-`Client` and `AsyncClient` differ in who waits; what is sent stands in `_request.py`, how
-a reply is judged in `_verdict.py`.
+`Client` and `AsyncClient` differ in who waits; their methods stand in `_resources.py`, what
+is sent in `_request.py`, how a reply is judged in `_verdict.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self, Unpack, overload
+from typing import Any, Literal, Self
 
 from ._call import Reply, Trace
 from ._clock import under_trio
-from ._params import ChatParams, CountParams, MessageParams, split
+from ._params import split
 from ._request import MAX_BODY, Session
+from ._resources import AsyncChat, AsyncMessages, AsyncResponses, Chat, Messages, Responses
 from ._settings import Settings, net_options, settings_of
-from ._stream import AsyncMessageStream, AsyncStream, MessageStream, Stream
+from ._stream import AsyncStream, Stream
 from ._verdict import decoded, not_events, success
 from .report import CallReport
 from .transports.driver import AsyncPerformer, Performer
-from .wire.anthropic_types import Message, MessageStreamEvent, MessageTokensCount
-from .wire.openai_types import ChatCompletion, ChatCompletionChunk
 
-__all__ = [
-    "AsyncChat",
-    "AsyncChatCompletions",
-    "AsyncClient",
-    "AsyncMessages",
-    "Chat",
-    "ChatCompletions",
-    "Client",
-    "Messages",
-    "Provider",
-    "last_report",
-]
+__all__ = ["AsyncClient", "Client", "Provider", "last_report"]
 
 Provider = Literal["anthropic", "openai"]
-_MESSAGES, _COUNT, _CHAT = "/v1/messages", "/v1/messages/count_tokens", "/chat/completions"
-_MESSAGE_NEEDS, _CHAT_NEEDS = ("model", "max_tokens", "messages"), ("model", "messages")
 
 
 class Client:
     """Calls a provider, or any server that speaks its API.
 
     Args:
-        provider: Whose API: `anthropic` has `.messages`, `openai` has `.chat.completions`.
+        provider: Whose API: `anthropic` has `.messages`, `openai` has `.chat.completions`
+            and `.responses`.
         base_url: Where, in the form the provider's SDK takes; `None` reads
             `ANTHROPIC_BASE_URL` or `OPENAI_BASE_URL`, then takes the provider's own.
         api_key: `None` reads `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`. No key is sent when
@@ -72,6 +59,7 @@ class Client:
         self._connections = Connections(net_options(chosen), chosen.clock)
         self.messages = Messages(self)
         self.chat = Chat(self)
+        self.responses = Responses(self)
 
     @property
     def last_report(self) -> CallReport | None:
@@ -143,6 +131,7 @@ class AsyncClient:
         self._connections = AsyncConnections(net_options(chosen), chosen.clock)
         self.messages = AsyncMessages(self)
         self.chat = AsyncChat(self)
+        self.responses = AsyncResponses(self)
 
     @property
     def last_report(self) -> CallReport | None:
@@ -198,140 +187,6 @@ class AsyncClient:
         if reply.status >= 300:
             await reply.handle.close()
         return success(reply), performer
-
-
-class Messages:
-    """`client.messages`: Anthropic's Messages API."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    @overload
-    def create(
-        self, *, stream: Literal[False] = False, **params: Unpack[MessageParams]
-    ) -> Message: ...
-
-    @overload
-    def create(
-        self, *, stream: Literal[True], **params: Unpack[MessageParams]
-    ) -> Stream[MessageStreamEvent]: ...
-
-    def create(self, *, stream: bool = False, **params: Any) -> Any:
-        """Send messages; the answer is a `Message`, or with `stream=True` its events."""
-        self._client._session.expect("anthropic", "messages")
-        if stream:
-            return self._client._start(_MESSAGES, params | {"stream": True}, *_MESSAGE_NEEDS)
-        return self._client._fetch(_MESSAGES, params, *_MESSAGE_NEEDS)
-
-    def stream(self, **params: Unpack[MessageParams]) -> MessageStream:
-        """Send messages when the context is entered; the answer streams in."""
-        return MessageStream(lambda: self.create(stream=True, **params))
-
-    def count_tokens(self, **params: Unpack[CountParams]) -> MessageTokensCount:
-        """Ask the provider how many input tokens these messages are."""
-        self._client._session.expect("anthropic", "messages")
-        counted: MessageTokensCount = self._client._fetch(
-            _COUNT, params, "model", "messages", kind=MessageTokensCount
-        )
-        return counted
-
-
-class AsyncMessages:
-    """`client.messages`: Anthropic's Messages API, awaited."""
-
-    def __init__(self, client: AsyncClient) -> None:
-        self._client = client
-
-    @overload
-    async def create(
-        self, *, stream: Literal[False] = False, **params: Unpack[MessageParams]
-    ) -> Message: ...
-
-    @overload
-    async def create(
-        self, *, stream: Literal[True], **params: Unpack[MessageParams]
-    ) -> AsyncStream[MessageStreamEvent]: ...
-
-    async def create(self, *, stream: bool = False, **params: Any) -> Any:
-        """Send messages; the answer is a `Message`, or with `stream=True` its events."""
-        self._client._session.expect("anthropic", "messages")
-        if stream:
-            return await self._client._start(_MESSAGES, params | {"stream": True}, *_MESSAGE_NEEDS)
-        return await self._client._fetch(_MESSAGES, params, *_MESSAGE_NEEDS)
-
-    def stream(self, **params: Unpack[MessageParams]) -> AsyncMessageStream:
-        """Send messages when the context is entered; the answer streams in."""
-        return AsyncMessageStream(lambda: self.create(stream=True, **params))
-
-    async def count_tokens(self, **params: Unpack[CountParams]) -> MessageTokensCount:
-        """Ask the provider how many input tokens these messages are."""
-        self._client._session.expect("anthropic", "messages")
-        counted: MessageTokensCount = await self._client._fetch(
-            _COUNT, params, "model", "messages", kind=MessageTokensCount
-        )
-        return counted
-
-
-class Chat:
-    """`client.chat`: holds `completions`."""
-
-    def __init__(self, client: Client) -> None:
-        self.completions = ChatCompletions(client)
-
-
-class AsyncChat:
-    """`client.chat`: holds `completions`."""
-
-    def __init__(self, client: AsyncClient) -> None:
-        self.completions = AsyncChatCompletions(client)
-
-
-class ChatCompletions:
-    """`client.chat.completions`: OpenAI's Chat Completions API."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    @overload
-    def create(
-        self, *, stream: Literal[False] = False, **params: Unpack[ChatParams]
-    ) -> ChatCompletion: ...
-
-    @overload
-    def create(
-        self, *, stream: Literal[True], **params: Unpack[ChatParams]
-    ) -> Stream[ChatCompletionChunk]: ...
-
-    def create(self, *, stream: bool = False, **params: Any) -> Any:
-        """Send messages; the answer is a `ChatCompletion`, or with `stream=True` its chunks."""
-        self._client._session.expect("openai", "chat.completions")
-        if stream:
-            return self._client._start(_CHAT, params | {"stream": True}, *_CHAT_NEEDS)
-        return self._client._fetch(_CHAT, params, *_CHAT_NEEDS)
-
-
-class AsyncChatCompletions:
-    """`client.chat.completions`: OpenAI's Chat Completions API, awaited."""
-
-    def __init__(self, client: AsyncClient) -> None:
-        self._client = client
-
-    @overload
-    async def create(
-        self, *, stream: Literal[False] = False, **params: Unpack[ChatParams]
-    ) -> ChatCompletion: ...
-
-    @overload
-    async def create(
-        self, *, stream: Literal[True], **params: Unpack[ChatParams]
-    ) -> AsyncStream[ChatCompletionChunk]: ...
-
-    async def create(self, *, stream: bool = False, **params: Any) -> Any:
-        """Send messages; the answer is a `ChatCompletion`, or with `stream=True` its chunks."""
-        self._client._session.expect("openai", "chat.completions")
-        if stream:
-            return await self._client._start(_CHAT, params | {"stream": True}, *_CHAT_NEEDS)
-        return await self._client._fetch(_CHAT, params, *_CHAT_NEEDS)
 
 
 def last_report(client: Any) -> CallReport | None:

@@ -24,6 +24,11 @@ from tests.end_to_end.tiny_calls import ANN, BOB, BOTH, LONG, chat, engine_pid, 
     [
         pytest.param("/v1/messages", messages(stream=True, **LONG), id="anthropic"),
         pytest.param("/v1/chat/completions", chat(stream=True, **LONG), id="openai"),
+        pytest.param(
+            "/v1/responses",
+            {"model": "tiny", "input": "Hello", "max_output_tokens": 900, "stream": True},
+            id="responses",
+        ),
     ],
 )
 def test_a_client_that_leaves_a_stream_frees_its_blocks(tiny_server, path, body, how):

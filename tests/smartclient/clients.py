@@ -6,11 +6,21 @@ from typing import Any
 
 from tests.smartclient.fakes import START, STOP, Provider, World, text
 
-__all__ = ["ANSWER", "ASKED", "BUSY", "CHAT_GIVEN", "GIVEN", "an_anthropic", "an_openai"]
+__all__ = [
+    "ANSWER",
+    "ASKED",
+    "BUSY",
+    "CHAT_GIVEN",
+    "GIVEN",
+    "RESPONSE_GIVEN",
+    "an_anthropic",
+    "an_openai",
+]
 
 ASKED = [{"role": "user", "content": "What is the capital of France?"}]
 GIVEN = {"model": "tiny", "max_tokens": 8, "messages": ASKED}
 CHAT_GIVEN = {"model": "tiny", "messages": ASKED}
+RESPONSE_GIVEN = {"model": "tiny", "input": "What is the capital of France?"}
 ANSWER = [START, text("Pa"), text("ris"), STOP]
 BUSY = b'{"error": {"type": "overloaded_error", "message": "busy"}}'
 

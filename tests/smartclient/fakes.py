@@ -21,6 +21,7 @@ __all__ = [
     "DONE",
     "MESSAGE",
     "OVERLOAD",
+    "RESPONSE",
     "START",
     "STOP",
     "TRIO",
@@ -90,6 +91,22 @@ CHAT = json.dumps(
         "usage": {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11},
     }
 ).encode()
+RESPONSE = {
+    "id": "resp_1",
+    "object": "response",
+    "status": "completed",
+    "model": "tiny",
+    "error": None,
+    "output": [
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "Paris", "annotations": []}],
+        }
+    ],
+    "usage": {"input_tokens": 9, "output_tokens": 2, "total_tokens": 11},
+}
 
 
 class Answer:

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import json
 
 import pytest
 
 from smartclient import AsyncClient, Client, last_report
-from smartclient import client as module
-from tests.smartclient.clients import ANSWER, ASKED, CHAT_GIVEN, GIVEN, an_anthropic, an_openai
-from tests.smartclient.fakes import CHAT, DONE, MESSAGE, TRIO, Answer, a_chunk, a_stream
+from tests.smartclient.clients import ANSWER, GIVEN, an_anthropic
+from tests.smartclient.fakes import MESSAGE, TRIO, Answer, a_stream
 
 
-@pytest.mark.parametrize(
-    ("blocking", "awaited"),
-    [
-        pytest.param(Client, AsyncClient, id="client"),
-        pytest.param(module.Messages, module.AsyncMessages, id="messages"),
-        pytest.param(module.Chat, module.AsyncChat, id="chat"),
-        pytest.param(module.ChatCompletions, module.AsyncChatCompletions, id="completions"),
-    ],
-)
-def test_both_clients_have_the_same_methods(blocking, awaited):
+def test_both_clients_have_the_same_methods():
     def methods(kind):
         own = {name: part for name, part in vars(kind).items() if inspect.isfunction(part)}
         return {
@@ -31,114 +20,7 @@ def test_both_clients_have_the_same_methods(blocking, awaited):
             if name != "aclose"
         }
 
-    assert methods(blocking) == methods(awaited)
-
-
-def test_a_message_is_answered(home):
-    client, provider = an_anthropic(home, Answer(MESSAGE))
-
-    message = home.do(client.messages.create(**GIVEN))
-
-    assert message.content[0].text == "Paris"
-    assert json.loads(provider.calls[0].body) == GIVEN
-    assert provider.calls[0].target == "/v1/messages"
-
-
-def test_a_chat_is_answered(home):
-    client, provider = an_openai(home, Answer(CHAT))
-
-    completion = home.do(client.chat.completions.create(**CHAT_GIVEN))
-
-    assert completion.choices[0].message.content == "Paris"
-    assert provider.calls[0].target == "/v1/chat/completions"
-
-
-def test_an_answer_goes_back_byte_for_byte(home):
-    """A provider caches a conversation by its bytes."""
-    client, provider = an_anthropic(home, Answer(MESSAGE), Answer(MESSAGE))
-
-    first = home.do(client.messages.create(**GIVEN))
-    turns = [*ASKED, {"role": "assistant", "content": first.content}]
-    home.do(client.messages.create(**GIVEN | {"messages": turns}))
-
-    assert first.content[0].raw in provider.calls[1].body
-
-
-def test_events_of_a_message_stream_in(home):
-    client, provider = an_anthropic(home, a_stream(*ANSWER))
-
-    events = home.all(home.do(client.messages.create(stream=True, **GIVEN)))
-
-    assert events[-1].type == "message_stop"
-    assert json.loads(provider.calls[0].body)["stream"] is True
-
-
-def test_chunks_of_a_chat_stream_in(home):
-    client, _ = an_openai(home, a_stream(a_chunk("Paris"), DONE))
-
-    chunks = home.all(home.do(client.chat.completions.create(stream=True, **CHAT_GIVEN)))
-
-    assert chunks[0].choices[0].delta.content == "Paris"
-
-
-def test_a_message_stream_is_sent_when_it_is_entered(home):
-    client, provider = an_anthropic(home, a_stream(*ANSWER))
-
-    stream = client.messages.stream(**GIVEN)
-    assert provider.calls == []
-    home.enter(stream)
-
-    assert home.do(stream.get_final_text()) == "Paris"
-    assert stream.report is client.last_report
-
-
-def test_tokens_are_counted(home):
-    client, provider = an_anthropic(home, Answer(b'{"input_tokens": 12}'))
-
-    counted = home.do(client.messages.count_tokens(model="tiny", messages=ASKED))
-
-    assert counted.input_tokens == 12
-    assert provider.calls[0].target == "/v1/messages/count_tokens"
-    assert client.last_report.endpoint == "POST /v1/messages/count_tokens"
-
-
-@pytest.mark.parametrize(
-    ("call", "missing"),
-    [
-        pytest.param(lambda c: c.messages.create(model="tiny"), "max_tokens and messages", id="a"),
-        pytest.param(lambda c: c.messages.create(stream=True), "model and max_tokens", id="stream"),
-        pytest.param(lambda c: c.messages.count_tokens(model="tiny"), "messages", id="count"),
-    ],
-)
-def test_a_missing_parameter_is_named_before_anything_is_sent(home, call, missing):
-    client, provider = an_anthropic(home)
-
-    with pytest.raises(TypeError, match=missing):
-        home.do(call(client))
-
-    assert provider.calls == []
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        pytest.param(lambda c: c.messages.create(**GIVEN), id="create"),
-        pytest.param(lambda c: c.messages.create(stream=True, **GIVEN), id="stream"),
-        pytest.param(lambda c: c.messages.count_tokens(model="tiny", messages=[]), id="count"),
-    ],
-)
-def test_messages_are_not_openais(home, call):
-    client, _ = an_openai(home)
-
-    with pytest.raises(TypeError, match="provider='anthropic'"):
-        home.do(call(client))
-
-
-def test_chat_is_not_anthropics(home):
-    client, _ = an_anthropic(home)
-
-    with pytest.raises(TypeError, match="provider='openai'"):
-        home.do(client.chat.completions.create(**CHAT_GIVEN))
+    assert methods(Client) == methods(AsyncClient)
 
 
 # Reports.

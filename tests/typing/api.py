@@ -13,6 +13,7 @@ from smartclient import AsyncClient, CallReport, Client, Settings, Timeout
 from smartclient.policies.retry import retry_after
 from smartclient.report import Stage
 from smartclient.wire.anthropic_types import Message, MessageTokensCount
+from smartclient.wire.openai_responses_types import Response, ResponseStreamEvent
 from smartclient.wire.openai_types import ChatCompletion, ChatCompletionChunk
 from smartclient.wire.sse import Event, SSEDecoder
 
@@ -42,6 +43,15 @@ def chat_client() -> None:
     assert_type(answer, ChatCompletion)
     for chunk in client.chat.completions.create(model="m", messages=MESSAGES, stream=True):
         assert_type(chunk, ChatCompletionChunk)
+
+
+def response_client(client: Client) -> None:
+    response = client.responses.create(model="m", input="Hello", instructions="Be brief.")
+    assert_type(response, Response)
+    assert_type(response.output_text, str)
+    client.responses.create(model="m", input=[*response.output, *MESSAGES], max_output_tokens=9)
+    for event in client.responses.create(model="m", input=MESSAGES, stream=True):
+        assert_type(event, ResponseStreamEvent)
 
 
 async def async_client() -> None:
@@ -81,5 +91,6 @@ def server() -> None:
 
 def mistakes(client: Client) -> None:
     client.messages.create(model="m", messages=MESSAGES)  # type: ignore[call-overload]
+    client.responses.create(model="m")  # type: ignore[call-overload]
     client.messages.count_tokens(model=1, messages=MESSAGES)  # type: ignore[arg-type]
     Client(provider="other")  # type: ignore[arg-type]

@@ -27,8 +27,9 @@ def adapters() -> tuple[Adapter, ...]:
     # Imported when the first call is made: their types take time to build.
     from .anthropic_messages import AnthropicMessages
     from .openai_chat import OpenAIChat
+    from .openai_responses import OpenAIResponses
 
-    return AnthropicMessages(), OpenAIChat()
+    return AnthropicMessages(), OpenAIChat(), OpenAIResponses()
 
 
 def recognise(method: str, path: str) -> Adapter | None:

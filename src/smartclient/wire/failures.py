@@ -75,6 +75,31 @@ _KIND_BY_NAME: dict[str, FailureKind] = {
     "internal_error": "server",
     "internal_server_error": "server",
     "internalservererror": "server",
+    "vector_store_timeout": "timeout",
+    # Of a response that failed (OpenAI API reference, "Responses", "error"): its input.
+    **dict.fromkeys(
+        (
+            "invalid_prompt",
+            "data_residency_mismatch",
+            "bio_policy",
+            "misalignment_policy_violation",
+            "invalid_image",
+            "invalid_image_format",
+            "invalid_base64_image",
+            "invalid_image_url",
+            "image_too_large",
+            "image_too_small",
+            "image_parse_error",
+            "image_content_policy_violation",
+            "invalid_image_mode",
+            "image_file_too_large",
+            "unsupported_image_media_type",
+            "empty_image_file",
+            "failed_to_download_image",
+            "image_file_not_found",
+        ),
+        "invalid",
+    ),
 }
 
 _TRANSIENT_KINDS = frozenset({"rate_limited", "overloaded", "server", "timeout"})

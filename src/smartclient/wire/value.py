@@ -26,6 +26,7 @@ __all__ = [
     "sourced",
     "struct",
     "verbatim",
+    "with_sources",
 ]
 
 if TYPE_CHECKING:
@@ -154,6 +155,16 @@ class StreamValue(Struct, frozen=True):
 def sourced(event: StreamT, source: str) -> StreamT:
     """`event`, which nobody else has seen yet, with the JSON that it was read from."""
     force_setattr(event, "_source", source)
+    return event
+
+
+def with_sources(event: StreamT, source: str) -> StreamT:
+    """`event`, with each `Value` in it read from its own bytes in `source`."""
+    parts = _FIELDS.decode(source)
+    for name in event.__struct_fields__:
+        value = getattr(event, name)
+        if isinstance(value, Value):
+            force_setattr(event, name, type(value).from_json(bytes(parts[name])))
     return event
 
 

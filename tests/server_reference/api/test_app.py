@@ -15,9 +15,11 @@ from tests.server_reference.asgi import Client, events
 ANSWER = [Started(3, 1), TextDelta("Hi"), Finished("stop", 1)]
 MESSAGES = {"model": "tiny", "max_tokens": 5, "messages": [{"role": "user", "content": "Hello"}]}
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}]}
+RESPONSES = {"model": "tiny", "input": "Hello"}
 PATHS = [
     pytest.param("/v1/messages", MESSAGES, id="anthropic"),
     pytest.param("/v1/chat/completions", CHAT, id="openai"),
+    pytest.param("/v1/responses", RESPONSES, id="responses"),
 ]
 
 

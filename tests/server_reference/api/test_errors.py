@@ -72,6 +72,7 @@ def test_what_a_caller_sent_is_shown_in_part():
         pytest.param("/v1/messages", {}, "anthropic", id="messages"),
         pytest.param("/v1/messages/count_tokens", {}, "anthropic", id="count-tokens"),
         pytest.param("/v1/chat/completions", {"x-api-key": "k"}, "openai", id="chat"),
+        pytest.param("/v1/responses", {"x-api-key": "k"}, "openai", id="responses"),
         pytest.param("/v1/models", {}, "openai", id="models"),
         pytest.param(
             "/v1/models", {"anthropic-version": "2023-06-01"}, "anthropic", id="by-version"

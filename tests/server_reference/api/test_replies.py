@@ -9,6 +9,7 @@ from server_reference.api.chat import ChatRequest
 from server_reference.api.errors import ApiError
 from server_reference.api.events import Failed, Finished, Started, TextDelta
 from server_reference.api.openai_chat import OpenAIChat
+from server_reference.api.openai_responses import OpenAIResponses
 from server_reference.api.record import CallRecord
 from server_reference.api.replies import (
     StreamTimes,
@@ -64,6 +65,7 @@ def streamed(service, *, wire=None, headers_after=NEVER, ping_after=NEVER):
     [
         pytest.param(AnthropicMessages(), "message_stop", id="anthropic"),
         pytest.param(OpenAIChat(), None, id="openai"),
+        pytest.param(OpenAIResponses(), "response.completed", id="responses"),
     ],
 )
 def test_the_remaining_stages_stand_just_before_the_terminal_event(service, wire, terminal):

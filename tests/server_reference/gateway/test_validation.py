@@ -50,6 +50,13 @@ def test_a_prompt_that_cannot_fit_is_400_with_the_numbers(max_tokens, prompt_tok
     assert refused.value.code == "context_length_exceeded"
 
 
+def test_a_complaint_names_the_field_that_the_messages_stand_in():
+    with pytest.raises(ApiError) as too_long:
+        fit(a_request(messages_field="input"), prompt_tokens=100, capacity=100)
+
+    assert too_long.value.param == "input"
+
+
 def test_sampling_is_passed_on():
     request = a_request(temperature=0.2, top_k=4, top_p=0.7, seed=9, stop=("x",))
 

@@ -7,7 +7,7 @@ import pytest
 from smartclient.wire import adapters
 from smartclient.wire.reader import EventReader
 
-ANTHROPIC, OPENAI = adapters()
+ANTHROPIC, OPENAI, _ = adapters()
 
 CHUNK = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from smartclient.wire.encode import encode
-from smartclient.wire.value import StreamValue, Text, Value, canonical, decode
+from smartclient.wire.value import StreamValue, Text, Value, canonical, decode, struct, with_sources
 
 
 class Leaf(Value):
@@ -20,6 +20,12 @@ class Counts(StreamValue, frozen=True):
     num: int | None = None
     inner: Counts | None = None
     items: list[Counts] | None = None
+    word: Text = None
+
+
+class Told(StreamValue, frozen=True):
+    leaf: Leaf | None = None
+    other: Leaf | None = None
     word: Text = None
 
 
@@ -61,6 +67,17 @@ def test_what_is_sent_back_is_what_came():
         b'{"messages":[{"role":"assistant","content":'
         b'[{"name": "x", "new":1.50},{"name":null}]},' + SOURCE + b"]}"
     )
+
+
+def test_a_value_inside_an_event_can_have_its_own_bytes():
+    source = '{"word":"a", "other":null, "leaf": {"name": "x", "new":1.50}}'
+    told = struct(Told, decode(source))
+    assert told.leaf.raw == b'{"name":"x","new":1.5}'
+
+    told = with_sources(told, source)
+
+    assert told.leaf.raw == b'{"name": "x", "new":1.50}'
+    assert (told.leaf.name, told.other, told.word) == ("x", None, "a")
 
 
 def test_a_new_field_is_reachable_without_an_update_of_ours():

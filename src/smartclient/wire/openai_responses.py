@@ -1,0 +1,153 @@
+"""The Responses format: POST .../responses, JSON or server-sent events.
+
+Source: OpenAI API reference, "Responses" and "Responses: streaming events".
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import msgspec
+
+from . import openai_responses_types as types
+from ._base import Delta, Failure, Part, Usage
+from .failures import malformed, read_failure, reported, stream_failure
+from .openai_responses_accumulator import ResponseAccumulator
+from .sse import Event
+from .value import build, decode, sourced, struct, with_sources
+
+__all__ = ["OpenAIResponses"]
+
+_NOTHING = Delta()
+_TOKENS = Delta(has_tokens=True)
+_SILENT = Part(None, _NOTHING)
+_ENDS = frozenset({"response.completed", "response.incomplete"})
+_TOOL_OUTPUT = "response.shell_call_output_content.delta"  # the only delta not of the model
+
+
+class OpenAIResponses:
+    """Reads and accumulates OpenAI's Responses."""
+
+    name = "openai.responses"
+    provider = "openai"
+    request_id_header = "x-request-id"
+    finish_is_end = False
+
+    def recognises(self, method: str, path: str) -> bool:
+        return method == "POST" and path.endswith("/responses")
+
+    def part(self, event: Event) -> Part:
+        try:
+            value = self._decoder.decode(event.data)
+        except (msgspec.DecodeError, RecursionError) as error:
+            return self._odd_part(event, error)
+        if value.response is not None or value.item is not None:
+            with_sources(value, event.data)
+        return self._read(event, value)
+
+    def whole(self, body: bytes) -> Delta:
+        try:
+            response = self.value(body)
+        except msgspec.DecodeError as error:
+            return Delta(failure=malformed(f"the reply is no Responses JSON: {error}"))
+        usage = _usage(response.usage)
+        if response.error is not None or response.status == "failed":
+            return Delta(failure=reported(body), usage=usage)
+        return Delta(
+            has_tokens=bool(response.output),
+            usage=usage,
+            is_terminal=True,
+            finish=_finish(response),
+        )
+
+    def value(self, body: bytes) -> types.Response:
+        return types.Response.from_json(body)
+
+    def failure(self, status: int, body: bytes) -> Failure:
+        return read_failure(status, body)
+
+    def accumulator(self) -> ResponseAccumulator:
+        return ResponseAccumulator()
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[types.ResponseStreamEvent]:
+        return msgspec.json.Decoder(types.ResponseStreamEvent, dec_hook=build)
+
+    def _read(self, event: Event, value: types.ResponseStreamEvent) -> Part:
+        sourced(value, event.data)
+        kind = value.type or event.event
+        if value.error is not None or kind == "error":
+            return Part(None, Delta(failure=_failed(value)))
+        if kind.endswith(".delta"):
+            has_tokens = value.delta and kind != _TOOL_OUTPUT
+            return Part(value, _TOKENS if has_tokens else _NOTHING)
+        if value.response is None:
+            if kind in _ENDS:
+                return Part(value, Delta(is_terminal=True))
+            return Part(value, _NOTHING)  # whatever it is, or comes next
+        usage = _usage(value.response.usage)
+        if kind == "response.failed":
+            error = value.response.error
+            told = error.to_dict() if isinstance(error, types.ResponseError) else error
+            return Part(None, Delta(failure=stream_failure(told), usage=usage, is_terminal=True))
+        if kind in _ENDS:
+            finish = _finish(value.response)
+            return Part(value, Delta(usage=usage, is_terminal=True, finish=finish))
+        return Part(value, _NOTHING if usage is None else Delta(usage=usage))
+
+    def _odd_part(self, event: Event, error: Exception) -> Part:
+        """Data that the decoder refused: nothing, nulls, Chat's terminal mark, or worse."""
+        text = event.data.strip()
+        if text in ("", "null", "[DONE]"):
+            return _SILENT
+        try:
+            if event.event == "error":
+                return Part(None, Delta(failure=reported(text)))
+            return self._read(event, struct(types.ResponseStreamEvent, decode(text)))
+        except (msgspec.DecodeError, RecursionError):
+            what = f"an event {event.event!r} of {len(text):,} characters cannot be read: {error}"
+            return Part(None, Delta(failure=malformed(what)))
+
+
+def _usage(counts: types.ResponseUsage | None) -> Usage | None:
+    """The counts of a response; one that is null is 0, cached ones nobody told are unknown."""
+    if not isinstance(counts, types.ResponseUsage):
+        return None
+    read = written = None
+    details, output = counts.input_tokens_details, counts.output_tokens_details
+    if details is not None:
+        read, written = details.cached_tokens or 0, _written(details)
+    # This API's input_tokens includes what was read from the cache and written to it. Where
+    # the parts exceed it, the server means something else, and nobody can tell what.
+    uncached = (counts.input_tokens or 0) - (read or 0) - sum((written or {}).values())
+    return Usage(
+        uncached=uncached if uncached >= 0 else None,
+        cache_read=read,
+        cache_write=written,
+        output=counts.output_tokens or 0,
+        reasoning=output.reasoning_tokens if output else None,
+    )
+
+
+def _written(details: types.InputTokensDetails) -> dict[str, int]:
+    """Tokens written to the cache by time to live; what is not told apart is `30m`."""
+    total, split = details.cache_write_tokens, details.cache_write_tokens_details
+    short = (split.ttl_30m_tokens or 0) if split else 0
+    long = (split.ttl_12h_tokens or 0) if split else 0
+    if total is not None and total != short + long:
+        short, long = total, 0  # the total is part of input_tokens
+    return {ttl: num for ttl, num in (("30m", short), ("12h", long)) if num}
+
+
+def _finish(response: types.Response) -> str | None:
+    """Why the model stopped: the reason when the response is incomplete, else its status."""
+    details = response.incomplete_details
+    reason = details.reason if isinstance(details, types.IncompleteDetails) else None
+    return reason or response.status
+
+
+def _failed(value: types.ResponseStreamEvent) -> Failure:
+    """The failure that an `error` event is, whose facts stand in it or in an object of it."""
+    if value.error is not None:
+        return stream_failure(value.error)
+    return stream_failure({"code": value.code, "message": value.message, "param": value.param})
