@@ -69,7 +69,9 @@ PLACES = {
         "rich": "cli/",
     },
     "server_reference": {
-        "msgspec": "engine/ api/ gateway/",
+        "msgspec": "engine/ api/ gateway/ scripted/",
+        "httptools": "scripted/http1.py",
+        "h2": "scripted/http2.py",
         "torch": "kernels/ models/ engine/",
         "triton": "kernels/",
         "numpy": "kernels/ models/ engine/",
@@ -84,7 +86,7 @@ PLACES = {
 
 # What the front process imports or what only counts: no torch there, nor in anything they import.
 WITHOUT_TORCH = """
-    config.py core.py kv/ api/ gateway/
+    config.py core.py kv/ scripted/ api/ gateway/
     engine/scheduler.py engine/process.py engine/detokenizer.py
     models/tokenizer.py models/chat_template.py models/registry.py
     """.split()
