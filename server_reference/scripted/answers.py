@@ -132,6 +132,8 @@ class Answer:
             offsets into the body. `None`: as few writes as its timing allows.
         gap: Seconds between two writes of a split body, so that the client sees two reads.
         headers: Further headers of the reply.
+        error: An error in the stream after the content, in place of its proper end; a whole
+            reply is that error from the start.
         fault: What to break of it.
     """
 
@@ -147,6 +149,7 @@ class Answer:
     split: Split = None
     gap: float = 0.0
     headers: Mapping[str, str] = field(default_factory=dict)
+    error: ErrorAnswer | None = None
     fault: Fault | None = None
 
     def __post_init__(self) -> None:
@@ -184,7 +187,7 @@ class ErrorAnswer:
     """An error in the shape of the API that was called.
 
     Args:
-        status: HTTP status, 200 to 599; 200 with `in_stream` is an error inside a stream.
+        status: HTTP status, 200 to 599.
         type: The API's own word; `None` takes what the status means there.
         message: `None` takes a short one.
         code: OpenAI's finer code.
@@ -192,6 +195,7 @@ class ErrorAnswer:
         headers: Further headers, such as `retry-after`.
         ttft: Seconds before the reply.
         body: Sent as it is in place of the API's shape.
+        fault: What to break of it.
     """
 
     status: int = 500

@@ -126,7 +126,19 @@ class Starve:
 
 
 Op: TypeAlias = (
-    Head | Body | Raw | End | Wait | Pause | Fin | HalfClose | Reset | NoCloseNotify
-    | ResetStream | GoAway | Settings | Starve
+    Head
+    | Body
+    | Raw
+    | End
+    | Wait
+    | Pause
+    | Fin
+    | HalfClose
+    | Reset
+    | NoCloseNotify
+    | ResetStream
+    | GoAway
+    | Settings
+    | Starve
 )
 Script: TypeAlias = Sequence[Op]
