@@ -26,7 +26,7 @@ LINES = {
         __init__ __main__
         """,
     "server_reference": """
-        config core
+        config core credentials
         kernels kv
         models
         engine scripted
@@ -86,7 +86,7 @@ PLACES = {
 
 # What the front process imports or what only counts: no torch there, nor in anything they import.
 WITHOUT_TORCH = """
-    config.py core.py kv/ scripted/ api/ gateway/
+    config.py core.py credentials.py kv/ scripted/ api/ gateway/
     engine/scheduler.py engine/process.py engine/detokenizer.py
     models/tokenizer.py models/chat_template.py models/registry.py
     """.split()
