@@ -18,7 +18,7 @@ NAMES = {
         ServerError Settings SmartClientError StatusError Timeout last_report unwrap wrap
         """,
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
-    "server_reference": "start",
+    "server_reference": "scripted start",
 }
 
 # Reached through a module; `docs/reference/api.md` and other people's tests name them.

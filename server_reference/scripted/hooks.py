@@ -103,6 +103,11 @@ class Service(Protocol):
     @property
     def clock(self) -> Clock: ...
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the server stops, and has aborted the connections itself."""
+        ...
+
     def receive(
         self,
         connection: Connection,
@@ -126,6 +131,10 @@ class Service(Protocol):
 
     def ended(self, received: Received, how: How) -> None: ...
 
+    def broke(self, received: Received, error: BaseException) -> None:
+        """A script could not be played, and the connection is aborted."""
+        ...
+
     def closed(self, connection: Connection, reason: str) -> None:
         """The connection is gone; call once, from `connection_lost`."""
         ...
@@ -133,5 +142,4 @@ class Service(Protocol):
 
 Front: TypeAlias = Callable[[Connection, Service], asyncio.Protocol]
 """Makes the protocol for one connection. The server calls its `connection_made`, then its
-`data_received` with what has come. When the server stops it aborts the transport, and the
-front ends its replies as `stopped` from `connection_lost` while `transport.is_closing()`."""
+`data_received` with what has come. When the server stops it aborts the transport."""

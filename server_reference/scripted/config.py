@@ -1,0 +1,74 @@
+"""What can be set of a scripted server."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from .clock import Clock, SystemClock
+from .hooks import Observer, Provider
+from .nearest import unknown
+from .ops import Script
+from .then import check_script
+
+__all__ = ["ScriptedConfig"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedConfig:
+    """Options of `server_reference.scripted`.
+
+    Attributes:
+        host: Address to listen on.
+        port: 0 takes a free one.
+        api_keys: Keys that are let in; without any no key is asked for.
+        clock: The server's time; a `ManualClock` for tests that wait for nothing.
+        seed: Of everything random.
+        tls: Context of the server's side; `None` is plain.
+        http2: Whether HTTP/2 is spoken, by ALPN and by prior knowledge.
+        max_body_bytes: A larger request is answered with 413.
+        providers: What a provider does whatever the rules say.
+        observers: Told of everything that happens.
+        greetings: Scripts by number of the connection, played before a request is read:
+            for what goes wrong without one. HTTP/1.1 only.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    api_keys: Sequence[str] = ()
+    clock: Clock = field(default_factory=SystemClock)
+    seed: int = 0
+    tls: ssl.SSLContext | None = None
+    http2: bool = True
+    max_body_bytes: int = 64 * 2**20
+    providers: Sequence[Provider] = ()
+    observers: Sequence[Observer] = ()
+    greetings: Mapping[int, Script] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.api_keys, str):
+            raise TypeError("api_keys must be a list of keys, not one string")
+        if not all(isinstance(key, str) and key for key in self.api_keys):
+            raise ValueError("api_keys must be texts that are not empty")
+        if self.max_body_bytes < 0:
+            raise ValueError(f"max_body_bytes must be at least 0, not {self.max_body_bytes}")
+        if not 0 <= self.port <= 65535:
+            raise ValueError(f"port must be 0 to 65535, not {self.port}")
+        for script in self.greetings.values():
+            check_script(script)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """From options by name.
+
+        Raises:
+            TypeError: An option is unknown; the message names the nearest known.
+            ValueError: An option's value is wrong.
+        """
+        known = [one.name for one in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise TypeError(unknown("option of a scripted server", name, known))
+        return cls(**given)
