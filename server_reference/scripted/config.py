@@ -10,10 +10,13 @@ from typing import Any, Self
 from .clock import Clock, SystemClock
 from .hooks import Observer, Provider
 from .nearest import unknown
-from .ops import Script
+from .ops import Fin, HalfClose, NoCloseNotify, Pause, Raw, Reset, Script, Wait
 from .then import check_script
 
 __all__ = ["ScriptedConfig"]
+
+
+_GREETING = (Raw, Wait, Pause, Fin, HalfClose, Reset, NoCloseNotify)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +34,8 @@ class ScriptedConfig:
         max_body_bytes: A larger request is answered with 413.
         providers: What a provider does whatever the rules say.
         observers: Told of everything that happens.
-        greetings: Scripts by number of the connection, played before a request is read:
-            for what goes wrong without one. HTTP/1.1 only.
+        greetings: Scripts by number of the connection, played before anything is read, TLS
+            included: raw bytes, waits, and ways to close.
     """
 
     host: str = "127.0.0.1"
@@ -56,8 +59,8 @@ class ScriptedConfig:
             raise ValueError(f"max_body_bytes must be at least 0, not {self.max_body_bytes}")
         if not 0 <= self.port <= 65535:
             raise ValueError(f"port must be 0 to 65535, not {self.port}")
-        for script in self.greetings.values():
-            check_script(script)
+        for number, script in self.greetings.items():
+            _check_greeting(number, script)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
@@ -72,3 +75,14 @@ class ScriptedConfig:
             if name not in known:
                 raise TypeError(unknown("option of a scripted server", name, known))
         return cls(**given)
+
+
+def _check_greeting(number: int, script: Script) -> None:
+    check_script(script)
+    for op in script:
+        if not isinstance(op, _GREETING):
+            names = ", ".join(kind.__name__ for kind in _GREETING)
+            raise ValueError(
+                f"greetings[{number}]: {type(op).__name__} needs a request; a greeting is made of "
+                f"{names}"
+            )

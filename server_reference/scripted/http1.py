@@ -43,7 +43,6 @@ class Http1(asyncio.Protocol):
 
     Args:
         max_body_bytes: A larger request is answered with 413.
-        greeting: Played before anything is read, for what goes wrong without a request.
     """
 
     def __init__(
@@ -52,12 +51,10 @@ class Http1(asyncio.Protocol):
         service: Service,
         *,
         max_body_bytes: int = 64 * 2**20,
-        greeting: Script = (),
     ) -> None:
         self._connection = connection
         self._service = service
         self._max_body_bytes = max_body_bytes
-        self._greeting = greeting
         self._parser = httptools.HttpRequestParser(self)
         self._waiting: deque[_Asked] = deque()
         self._playing: _Asked | None = None
@@ -76,8 +73,6 @@ class Http1(asyncio.Protocol):
         transport.set_write_buffer_limits(0)  # paused means: something is still here
         self._writable = asyncio.Event()
         self._writable.set()
-        if self._greeting:
-            self._start(self._greet())
 
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
@@ -204,12 +199,6 @@ class Http1(asyncio.Protocol):
                 self._service.broke(self._playing.received, error)
             self._transport.abort()
         self._next()
-
-    async def _greet(self) -> None:
-        framing = Framing("GET", "1.1", keeps_alive=True)
-        for op in self._greeting:
-            await self._perform(op, framing)
-        self._flush()
 
     async def _play(self, script: Script | Awaitable[Script], framing: Framing) -> None:
         ops: Sequence[Op] = await script if isinstance(script, Awaitable) else script

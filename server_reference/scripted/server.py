@@ -7,12 +7,14 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 from .config import ScriptedConfig
-from .door import Door
-from .hooks import Connection, Front, Service
+from .door import Door, Fronts
+from .hooks import Front
 from .http1 import Http1
 from .rules import Rule, RuleBook, Rules, rule, rules_of
 from .service import ScriptedService
@@ -23,7 +25,6 @@ __all__ = ["ScriptedServer", "scripted"]
 _NO_KEY = "no-key-needed"
 _BACKLOG = 1024
 _STOP_SECONDS = 5.0
-_SHUTDOWN_SECONDS = 0.5  # for a client's close_notify
 
 
 class ScriptedServer:
@@ -53,8 +54,9 @@ class ScriptedServer:
             providers=config.providers,
             observers=config.observers,
         )
-        self._http2 = _http2_front() if config.http2 else None
-        self._transports: set[asyncio.BaseTransport] = set()
+        self._transports: WeakSet[asyncio.Transport] = WeakSet()
+        http1 = partial(Http1, max_body_bytes=config.max_body_bytes)
+        self._fronts = Fronts(http1, _http2_front() if config.http2 else None)
         self._listener = _listen(config.host, config.port)
         self.base_url = _url(self._listener, "http" if config.tls is None else "https")
         self.api_key = next(iter(config.api_keys), _NO_KEY)
@@ -112,13 +114,8 @@ class ScriptedServer:
             self._loop.close()
 
     async def _main(self) -> None:
-        tls = self._config.tls
         listening = await self._loop.create_server(
-            self._door,
-            sock=self._listener,
-            ssl=tls,
-            ssl_shutdown_timeout=None if tls is None else _SHUTDOWN_SECONDS,
-            backlog=_BACKLOG,
+            self._door, sock=self._listener, backlog=_BACKLOG
         )
         try:
             await self._stopping.wait()
@@ -127,33 +124,21 @@ class ScriptedServer:
             await self._drain()
 
     def _door(self) -> Door:
+        connection = self._service.opened(is_tls=self._config.tls is not None)
         return Door(
-            self._service,
-            self._opened,
-            http1=self._http1,
-            http2=self._http2,
-            greets=bool(self._config.greetings),
-        )
-
-    def _opened(self, transport: asyncio.Transport) -> Connection:
-        self._transports = {one for one in self._transports if not one.is_closing()}
-        self._transports.add(transport)
-        return self._service.opened(is_tls=transport.get_extra_info("ssl_object") is not None)
-
-    def _http1(self, connection: Connection, service: Service) -> Http1:
-        return Http1(
             connection,
-            service,
-            max_body_bytes=self._config.max_body_bytes,
+            self._service,
+            self._fronts,
+            tls=self._config.tls,
             greeting=self._config.greetings.get(connection.number, ()),
+            made=self._transports.add,
         )
 
     async def _drain(self) -> None:
         """Abort what is open, and let every task end."""
         self._service.is_stopping = True
-        for transport in self._transports:
-            if isinstance(transport, asyncio.Transport):
-                transport.abort()
+        for transport in list(self._transports):
+            transport.abort()
         await asyncio.sleep(0)
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
