@@ -34,6 +34,7 @@ class ScriptedConfig:
         max_body_bytes: A larger request is answered with 413.
         providers: What a provider does whatever the rules say.
         observers: Told of everything that happens.
+        journal_entries: How many requests the journal keeps.
         greetings: Scripts by number of the connection, played before anything is read, TLS
             included: raw bytes, waits, and ways to close.
     """
@@ -48,6 +49,7 @@ class ScriptedConfig:
     max_body_bytes: int = 64 * 2**20
     providers: Sequence[Provider] = ()
     observers: Sequence[Observer] = ()
+    journal_entries: int = 10_000
     greetings: Mapping[int, Script] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -57,6 +59,8 @@ class ScriptedConfig:
             raise ValueError("api_keys must be texts that are not empty")
         if self.max_body_bytes < 0:
             raise ValueError(f"max_body_bytes must be at least 0, not {self.max_body_bytes}")
+        if self.journal_entries < 1:
+            raise ValueError(f"journal_entries must be at least 1, not {self.journal_entries}")
         if not 0 <= self.port <= 65535:
             raise ValueError(f"port must be 0 to 65535, not {self.port}")
         for number, script in self.greetings.items():

@@ -16,9 +16,11 @@ from .config import ScriptedConfig
 from .door import Door, Fronts
 from .hooks import Front
 from .http1 import Http1
+from .judged import Judged
 from .rules import Rule, RuleBook, Rules, rule, rules_of
 from .service import ScriptedService
 from .then import Then
+from .watch import Watch
 
 __all__ = ["ScriptedServer", "scripted"]
 
@@ -27,7 +29,7 @@ _BACKLOG = 1024
 _STOP_SECONDS = 5.0
 
 
-class ScriptedServer:
+class ScriptedServer(Judged):
     """A running scripted server. Use it as a context manager, or call `stop`.
 
     Args:
@@ -43,6 +45,8 @@ class ScriptedServer:
 
     def __init__(self, rules: Rules = (), config: ScriptedConfig | None = None) -> None:
         config = config or ScriptedConfig()
+        watch = Watch(config.clock, max_entries=config.journal_entries)
+        super().__init__(watch, self.call_soon)
         self.rules = RuleBook(rules_of(rules))
         self.clock = config.clock
         self._config = config
@@ -52,7 +56,7 @@ class ScriptedServer:
             seed=config.seed,
             api_keys=config.api_keys,
             providers=config.providers,
-            observers=config.observers,
+            observers=(watch, *config.observers),
         )
         self._transports: WeakSet[asyncio.Transport] = WeakSet()
         http1 = partial(Http1, max_body_bytes=config.max_body_bytes)

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 
+from ..credentials import offered_keys
 from .answers import Answer, ErrorAnswer, Faulted, Usage
 from .clock import Clock
 from .compile import Compiler, NoFormatError, estimate, json_reply
@@ -148,9 +149,8 @@ class ScriptedService:
         return None
 
     def _is_let_in(self, received: Received) -> bool:
-        bearer = (received.header("authorization") or "").removeprefix("Bearer ")
-        given = (received.header("x-api-key") or received.header("api-key") or bearer).encode()
-        return any(hmac.compare_digest(given, key) for key in self._api_keys)
+        offered = [key.encode() for key in offered_keys(dict(received.headers))]
+        return any(hmac.compare_digest(one, key) for one in offered for key in self._api_keys)
 
     def _play(
         self, item: Item | Awaitable[Item], received: Received, depth: int = 0
