@@ -6,14 +6,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from .counters import Counters
 from .entries import Entry
-from .evidence import Evidence
 from .journal import Journal
 from .scope import CallScope
-from .verdict import Verdict, judge
 from .watch import Watch
+
+if TYPE_CHECKING:
+    from .verdict import Verdict
 
 __all__ = ["Judged"]
 
@@ -64,6 +66,9 @@ class Judged:
         Raises:
             ValueError: A name is no rule's.
         """
+        from .evidence import Evidence
+        from .verdict import judge
+
         self.settle(patience=_PATIENCE)
         evidence = Evidence(
             self.journal.entries(),

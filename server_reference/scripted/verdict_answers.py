@@ -15,7 +15,14 @@ from .entries import Entry
 from .evidence import Evidence, VerdictRule, verdict_rule
 from .sent import Sent, read_sent
 
-__all__ = ["ANSWER_RULES"]
+__all__ = [
+    "ANSWER_RULES",
+    "answer_differs",
+    "error_swallowed",
+    "foreign_error",
+    "key_in_error",
+    "truncated_accepted",
+]
 
 _Seen = Iterator[tuple[str, Sequence[Entry]]]
 

@@ -12,7 +12,14 @@ from collections.abc import Iterator, Sequence
 from .entries import ConnectionEntry, Entry
 from .evidence import Evidence, VerdictRule, verdict_rule
 
-__all__ = ["CONNECTION_RULES"]
+__all__ = [
+    "CONNECTION_RULES",
+    "connection_per_call",
+    "connections_leaked",
+    "misplaced_key",
+    "no_reset_on_abandon",
+    "stream_not_drained",
+]
 
 _Seen = Iterator[tuple[str, Sequence[Entry]]]
 

@@ -15,7 +15,15 @@ from .entries import Entry
 from .evidence import Evidence, VerdictRule, verdict_rule
 from .sent import read_sent
 
-__all__ = ["RETRY_RULES"]
+__all__ = [
+    "RETRY_RULES",
+    "body_resent_empty",
+    "duplicate_after_success",
+    "replayed_stream",
+    "retried_for_nothing",
+    "retry_after_ignored",
+    "retry_storm",
+]
 
 _Seen = Iterator[tuple[str, Sequence[Entry]]]
 
