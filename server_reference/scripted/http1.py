@@ -252,10 +252,10 @@ class Http1(asyncio.Protocol):
         if not self._pending:
             return
         pending, self._pending = self._pending, []
-        self._transport.write(b"".join([data for _, data in pending]))
-        if self._playing is not None:
+        if self._playing is not None:  # told before the client can act on what it reads
             for op, data in pending:
                 self._service.wrote(self._playing.received, op, len(data))
+        self._transport.write(b"".join([data for _, data in pending]))
 
     def _close(self, framing: Framing, reason: str) -> None:
         """The script closes the connection: nothing more is read or answered."""

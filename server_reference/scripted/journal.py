@@ -29,10 +29,13 @@ _MARGIN = 16 * 1024
 _WINDOW = 48
 _SHORTEST_KEY = 8
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})\b")
-_TERMINAL = re.compile(
-    rb"data: ?\[DONE\]|event: ?message_stop|event: ?response\.(?:completed|incomplete|failed)\b"
+_LAST_TYPES = ("message_stop", "response.completed", "response.incomplete", "response.failed")
+_TERMINAL_WORDS = (b"[DONE]", b"message_stop", *(name.encode() for name in _LAST_TYPES[1:]))
+# As they stand in an event and in no text: there quotes are escaped, and lines have no ends.
+_TERMINAL = (
+    *(f'"type":{space}"{name}"'.encode() for name in _LAST_TYPES for space in ("", " ")),
+    *(f"{end}data:{space}[DONE]".encode() for end in "\r\n" for space in ("", " ")),
 )
-_TERMINAL_WORDS = (b"[DONE]", b"message_stop", b"response.")
 _CONTENT = re.compile(
     rb"content_block_delta|event: ?response\.\w+(?:\.\w+)?\.delta"
     rb'|"(?:reasoning_)?content": ?"[^"]|"tool_calls": ?\['
@@ -43,14 +46,15 @@ _KINDS = {"sk-ant-": "Anthropic", "sk-proj-": "OpenAI", "AIza": "Google"}
 class _Live:
     """A reply under way: its entry, and what is needed until it ends."""
 
-    __slots__ = ("entry", "max_bytes", "reply", "secrets", "window")
+    __slots__ = ("entry", "is_events", "max_bytes", "reply", "secrets", "window")
 
     def __init__(self, entry: Entry, hidden: Sequence[str], max_bytes: int) -> None:
         self.entry = entry
         self.secrets = hidden
         self.max_bytes = max_bytes
         self.reply = bytearray()
-        self.window = b""
+        self.window = b"\n"
+        self.is_events = False
 
     def wrote(self, op: Op, num_bytes: int, clock: Clock) -> None:
         entry = self.entry
@@ -66,6 +70,7 @@ class _Live:
                 (name.lower(), credentials.redact_text(value, self.secrets))
                 for name, value in op.fields
             )
+            self.is_events = entry.is_event_stream
             self._head(clock)
 
     def _head(self, clock: Clock) -> None:
@@ -84,6 +89,11 @@ class _Live:
             entry.first_body_at = clock.now()
         if len(self.reply) < self.max_bytes + _MARGIN:
             self.reply += data[: self.max_bytes + _MARGIN - len(self.reply)]
+        if self.is_events:
+            self._events(data, clock)
+
+    def _events(self, data: bytes, clock: Clock) -> None:
+        entry = self.entry
         seen = self.window + data
         self.window = seen[-_WINDOW:]
         if entry.content_at is None and _CONTENT.search(seen):
@@ -91,7 +101,7 @@ class _Live:
         if (
             entry.terminal_at is None
             and any(word in seen for word in _TERMINAL_WORDS)
-            and _TERMINAL.search(seen)
+            and any(last in seen for last in _TERMINAL)
         ):
             entry.terminal_at = clock.now()
 
