@@ -125,24 +125,24 @@ class Door(asyncio.Protocol):
 
     async def _secure(self, tls: ssl.SSLContext) -> asyncio.Transport | None:
         """The same connection under TLS; `None` when the handshake fails."""
-        raw = self._transport
-        with contextlib.suppress(OSError):  # ssl.SSLError is one: the client will have none of us
-            secured = await asyncio.get_running_loop().start_tls(
-                raw,
-                self,
-                tls,
-                server_side=True,
-                ssl_handshake_timeout=_HANDSHAKE_SECONDS,
-                ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
-            )
-            if secured is not None and not self._is_gone:
-                return secured
-        if not self._is_gone:  # a handshake that fails tells its protocol nothing
-            self._reason = "tls"
-            self._task = None
-            raw.abort()
-            self.connection_lost(None)
-        return None
+        raw, secured = self._transport, None
+        try:
+            with contextlib.suppress(OSError):  # ssl.SSLError is one: the client goes away
+                secured = await asyncio.get_running_loop().start_tls(
+                    raw,
+                    self,
+                    tls,
+                    server_side=True,
+                    ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+                    ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
+                )
+        finally:
+            if secured is None and not self._is_gone:
+                # A handshake that fails, or is aborted, tells its protocol nothing.
+                self._reason, self._task = "tls", None
+                raw.abort()
+                self.connection_lost(None)
+        return None if self._is_gone else secured
 
     def _choose(self) -> None:
         if self._fronts.http2 is not None and _PREFACE.startswith(self._seen[: len(_PREFACE)]):

@@ -70,9 +70,11 @@ class Http1(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        transport.set_write_buffer_limits(0)  # paused means: something is still here
         self._writable = asyncio.Event()
         self._writable.set()
+        # Paused means: something is still here. Under TLS a limit is reached, not passed.
+        is_tls = transport.get_extra_info("ssl_object") is not None
+        transport.set_write_buffer_limits(high=int(is_tls), low=0)
 
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
