@@ -5,13 +5,16 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from .clock import Clock, SystemClock
 from .hooks import Observer, Provider
 from .nearest import unknown
 from .ops import Fin, HalfClose, NoCloseNotify, Pause, Raw, Reset, Script, Wait
 from .then import check_script
+
+if TYPE_CHECKING:
+    from .providers import CacheRules, Limits
 
 __all__ = ["ScriptedConfig"]
 
@@ -32,7 +35,9 @@ class ScriptedConfig:
         tls: Context of the server's side; `None` is plain.
         http2: Whether HTTP/2 is spoken, by ALPN and by prior knowledge.
         max_body_bytes: A larger request is answered with 413.
-        providers: What a provider does whatever the rules say.
+        rate_limits: Limits that a provider sets; `None` sets none.
+        prompt_cache: How a provider keeps prompts; `None` keeps none.
+        providers: What else a provider does whatever the rules say.
         observers: Told of everything that happens.
         journal_entries: How many requests the journal keeps.
         greetings: Scripts by number of the connection, played before anything is read, TLS
@@ -47,6 +52,8 @@ class ScriptedConfig:
     tls: ssl.SSLContext | None = None
     http2: bool = True
     max_body_bytes: int = 64 * 2**20
+    rate_limits: Limits | None = None
+    prompt_cache: CacheRules | None = None
     providers: Sequence[Provider] = ()
     observers: Sequence[Observer] = ()
     journal_entries: int = 10_000

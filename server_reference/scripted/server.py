@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 from .config import ScriptedConfig
@@ -21,6 +21,9 @@ from .rules import Rule, RuleBook, Rules, rule, rules_of
 from .service import ScriptedService
 from .then import Then
 from .watch import Watch
+
+if TYPE_CHECKING:
+    from .providers import Behaviour
 
 __all__ = ["ScriptedServer", "scripted"]
 
@@ -168,6 +171,15 @@ def scripted(rules: Rules = (), **config: Any) -> ScriptedServer:
         OSError: The port is taken.
     """
     return ScriptedServer(rules, ScriptedConfig.of(config)).start()
+
+
+def _provider_state(config: ScriptedConfig) -> Behaviour | None:
+    """Limits and prompts that a provider keeps, when there are any to keep."""
+    if config.rate_limits is None and config.prompt_cache is None:
+        return None
+    from .providers import Behaviour
+
+    return Behaviour(config.clock, rate_limits=config.rate_limits, prompt_cache=config.prompt_cache)
 
 
 def _listen(host: str, port: int) -> socket.socket:
