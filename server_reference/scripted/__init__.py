@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .admin import Admin
     from .answers import Answer, ErrorAnswer, ToolCall, Usage
     from .clock import ManualClock
     from .compile import json_reply
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .server import ScriptedServer
 
 __all__ = [
+    "Admin",
     "Answer",
     "ErrorAnswer",
     "ManualClock",
@@ -32,6 +34,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Admin": "admin",
     "Answer": "answers",
     "ErrorAnswer": "answers",
     "ManualClock": "clock",
