@@ -1,12 +1,16 @@
-"""A small, real LLM server: gateway, batching, paged KV cache, two wire formats."""
+"""A small, real LLM server: gateway, batching, paged KV cache, two wire formats.
+
+`scripted` is a server that plays answers and faults instead; it is imported when it is asked for.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .gateway.server import Server
-    from .scripted.server import ScriptedServer
+    from .scripted.server import scripted
 
 __all__ = ["scripted", "start"]
 
@@ -34,23 +38,7 @@ def start(model: str = "tiny", **config: Any) -> Server:
     return start_server(ServerConfig.of(model, config))
 
 
-def scripted(rules: Any = (), **config: Any) -> ScriptedServer:
-    """Start a server that plays answers and faults, in a thread.
-
-    Args:
-        rules: Rules (`server_reference.scripted.rule`), or what one plays, for any request:
-            text, an `Answer`, an `ErrorAnswer`, a fault, a list of operations, a function of
-            the request, or a list of these.
-        **config: Parameters of `ScriptedServer`: `api_keys`, `clock`, `host`, `port`, `tls`, …
-
-    Returns:
-        The running server, ready for requests: `base_url`, `api_key`, `stop()`. It is a
-        context manager too.
-
-    Raises:
-        TypeError: An option is unknown, or something cannot be played.
-        ValueError: An option or a rule is wrong; the message names it and the nearest known.
-    """
-    from .scripted.server import scripted as start_scripted
-
-    return start_scripted(rules, **config)
+def __getattr__(name: str) -> Any:
+    if name == "scripted":  # the package, which can be called
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

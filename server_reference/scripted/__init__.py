@@ -1,7 +1,21 @@
 """Play any answer and any fault to a client, and judge it: a server for tests.
 
-`server_reference.scripted(rules)` starts one. A package and a function share that name, so
-the package can be called, whichever of the two was reached first.
+`server_reference.scripted(rules, **config)` starts one in a thread. The package and the call
+have one name, so the package can be called, whichever of the two was reached first.
+
+Args:
+    rules: Rules (`rule`), or what one plays, for any request: text, an `Answer`, an
+        `ErrorAnswer`, a fault, a list of operations, a function of the request, or a list
+        of these.
+    **config: Fields of `ScriptedConfig`: `api_keys`, `clock`, `host`, `port`, `tls`, …
+
+Returns:
+    The running server, ready for requests: `base_url`, `api_key`, `stop()`. It is a context
+    manager too.
+
+Raises:
+    TypeError: An option is unknown, or something cannot be played.
+    ValueError: An option or a rule is wrong; the message names it and the nearest known.
 """
 
 from __future__ import annotations
@@ -16,7 +30,7 @@ if TYPE_CHECKING:
     from .clock import ManualClock
     from .compile import json_reply
     from .request import Received
-    from .rules import Rule, rule
+    from .rules import Rule, Rules, rule
     from .server import ScriptedServer
 
 __all__ = [
@@ -57,7 +71,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Callable(ModuleType):
-    def __call__(self, rules: Any = (), **config: Any) -> ScriptedServer:
+    def __call__(self, rules: Rules = (), **config: Any) -> ScriptedServer:
         from .server import scripted
 
         return scripted(rules, **config)

@@ -53,13 +53,14 @@ class ScriptedServer(Judged):
         self.rules = RuleBook(rules_of(rules))
         self.clock = config.clock
         self._config = config
+        state = _provider_state(config)
         self._service = ScriptedService(
             self.rules,
             clock=config.clock,
             seed=config.seed,
             api_keys=config.api_keys,
-            providers=config.providers,
-            observers=(watch, *config.observers),
+            providers=[*state, *config.providers],
+            observers=[watch, *state, *config.observers],
         )
         self._transports: WeakSet[asyncio.Transport] = WeakSet()
         http1 = partial(Http1, max_body_bytes=config.max_body_bytes)
@@ -173,13 +174,14 @@ def scripted(rules: Rules = (), **config: Any) -> ScriptedServer:
     return ScriptedServer(rules, ScriptedConfig.of(config)).start()
 
 
-def _provider_state(config: ScriptedConfig) -> Behaviour | None:
+def _provider_state(config: ScriptedConfig) -> list[Behaviour]:
     """Limits and prompts that a provider keeps, when there are any to keep."""
-    if config.rate_limits is None and config.prompt_cache is None:
-        return None
+    limits, cache = config.rate_limits, config.prompt_cache
+    if limits is None and cache is None:
+        return []
     from .providers import Behaviour
 
-    return Behaviour(config.clock, rate_limits=config.rate_limits, prompt_cache=config.prompt_cache)
+    return [Behaviour(config.clock, rate_limits=limits, prompt_cache=cache)]
 
 
 def _listen(host: str, port: int) -> socket.socket:
