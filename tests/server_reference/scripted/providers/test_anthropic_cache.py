@@ -302,6 +302,33 @@ class TestTimeToLive:
 
         assert asking.begin(messages("other", system=SYSTEM)).cache_read == 1000
 
+    def test_a_prefix_that_was_found_by_looking_back_is_refreshed(self, asking):
+        asking.begin(messages(user(marked(PROMPT))))
+        asking.clock.advance(240)
+        asking.begin(messages(PROMPT, user(marked("more"))))
+        asking.clock.advance(240)
+
+        assert asking.begin(messages(PROMPT, user(marked("other")))).cache_read == 1000
+
+    @pytest.mark.parametrize("turn", ["hi!!", marked("hi!!")], ids=["longest", "inside"])
+    def test_reading_refreshes_even_when_the_reply_never_begins(self, asking, turn):
+        request = messages(user(turn), system=SYSTEM)
+        asking.begin(request)
+        asking.clock.advance(240)
+        asking.read(request)
+        asking.clock.advance(240)
+
+        assert asking.read(messages("other", system=SYSTEM)).cache_read == 1000
+
+    def test_a_mark_inside_of_what_is_read_keeps_its_prefix_for_nothing(self, asking):
+        asking.begin(messages(PROMPT, user(marked("hi!!"))))
+        reading = asking.begin(messages(user(marked(PROMPT)), user(marked("hi!!"))))
+
+        shorter = asking.begin(messages(user(marked(PROMPT)), "other"))
+
+        assert tokens(reading) == (1001, {}, 0)
+        assert shorter.cache_read == 1000
+
     def test_an_entry_keeps_the_lifetime_that_was_paid_for(self, asking):
         asking.begin(messages("hi!!", system=[marked(PROMPT, "5m")]))
         asking.begin(messages("hi!!", system=[marked(PROMPT, "1h")]))

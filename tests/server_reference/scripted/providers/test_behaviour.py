@@ -74,6 +74,16 @@ def test_an_error_in_the_place_of_the_answer_writes_nothing(clock):
     assert call(behaviour, messages("hi!!", system=SYSTEM)).cache_read == 0
 
 
+def test_a_request_that_ends_in_an_error_has_still_used_what_it_read(clock):
+    behaviour = Behaviour(clock, prompt_cache=CacheRules())
+    call(behaviour, messages("hi!!", system=SYSTEM))
+    clock.advance(240)
+    call(behaviour, messages("hi!!", system=SYSTEM, at=240.0), status=500)
+    clock.advance(240)
+
+    assert call(behaviour, messages("hi!!", system=SYSTEM, at=480.0)).cache_read == 1000
+
+
 def test_a_rules_error_writes_nothing(clock):
     behaviour = Behaviour(clock, prompt_cache=CacheRules())
     request = messages("hi!!", system=SYSTEM)

@@ -47,6 +47,12 @@ class TestBeforeBreakpoints:
 
         assert self.ask(asking, text(2000), "two").cache_read == 1920
 
+    def test_the_steps_are_those_of_whoever_counts(self):
+        asking = Asking(CacheRules(count=lambda text: len(text) // 7))
+        self.ask(asking, text(2000), "one")
+
+        assert self.ask(asking, text(2000), "two").cache_read == 7680 // 7 // 128 * 128 == 1024
+
     @pytest.mark.parametrize(("shared", "read"), [(1000, 0), (1100, 1024)])
     def test_less_than_1024_tokens_are_not_read(self, asking, shared, read):
         self.ask(asking, text(shared), text(1000, "b"))

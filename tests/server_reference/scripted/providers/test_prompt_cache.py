@@ -16,6 +16,7 @@ from tests.server_reference.scripted.providers.requests import (
     marked,
     messages,
     text,
+    user,
 )
 
 PATHS = ["/v1/messages", "/v1/chat/completions", "/v1/responses"]
@@ -96,6 +97,19 @@ def test_looking_up_refreshes_nothing_until_the_request_is_accepted():
     asking.clock.advance(200)
 
     assert asking.read(request).cache_read == 0
+
+
+def test_beginning_accepts_what_was_only_looked_up():
+    asking = Asking()
+    asking.begin(messages(user(marked(text(1000)))))
+    asking.clock.advance(200)
+    longer = messages(text(1000), user(marked("more")), at=200.0)
+    found = asking.cache.look_up(longer)
+    assert isinstance(found, Reading)
+    found.begin()
+    asking.clock.advance(200)
+
+    assert asking.read(messages(text(1000), user(marked("other")))).cache_read == 1000
 
 
 def test_clearing_forgets_everything():
