@@ -6,7 +6,7 @@ import pytest
 
 import server_reference
 from server_reference.scripted import ManualClock
-from server_reference.scripted.providers import Behaviour, CacheRules, Limits, refusal
+from server_reference.scripted.providers import CacheRules, Limits, refusal
 
 anthropic = pytest.importorskip("anthropic")
 openai = pytest.importorskip("openai")
@@ -28,12 +28,7 @@ def serve(clock):
     servers = []
 
     def start(rules="Hello!", **options):
-        behaviour = Behaviour(clock, **options)
-        servers.append(
-            server_reference.scripted(
-                rules, clock=clock, providers=[behaviour], observers=[behaviour]
-            )
-        )
+        servers.append(server_reference.scripted(rules, clock=clock, **options))
         return servers[-1].base_url
 
     yield start

@@ -55,7 +55,7 @@ def go_duration(seconds: float) -> str:
 
     `0s`, `12ms`, `1s`, `1.5s`, `6m0s`, `1h0m0s`.
     """
-    # Rounded before ceil: 4.035 * 1000 is a little more than 4035.
+    # Rounded before ceil: 2.007 * 1000 is a little more than 2007.
     ms = math.ceil(round(seconds * 1000, 6))
     if 0 < ms < 1000:
         return f"{ms}ms"

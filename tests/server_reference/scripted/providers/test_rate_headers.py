@@ -17,7 +17,7 @@ from server_reference.scripted.providers.rate_headers import go_duration, rfc333
         (1, "1s"),
         (1.5, "1.5s"),
         (1.005, "1.005s"),
-        (4.035, "4.035s"),
+        (2.007, "2.007s"),
         (59.9999, "1m0s"),
         (60, "1m0s"),
         (360, "6m0s"),
