@@ -71,7 +71,8 @@ PLACES = {
     "server_reference": {
         "msgspec": "engine/ api/ gateway/ scripted/",
         "httptools": "scripted/http1.py",
-        "h2": "scripted/http2.py",
+        "h2": "scripted/http2_wire.py",
+        "trustme": "scripted/tls.py",
         "torch": "kernels/ models/ engine/",
         "triton": "kernels/",
         "numpy": "kernels/ models/ engine/",
@@ -81,6 +82,7 @@ PLACES = {
         "fastapi": "api/ gateway/",
         "starlette": "api/ gateway/",
         "hypercorn": "gateway/",
+        "pytest": "pytest_plugin.py",
     },
 }
 
