@@ -13,6 +13,7 @@ import smartclient
 from server_reference.api import anthropic_messages, openai_chat
 from server_reference.config import EngineConfig
 from server_reference.gateway.config import ServerConfig
+from server_reference.scripted.config import ScriptedConfig
 from smartclient._errors import ExchangeKind
 from tests.layers import ROOT, sources
 from tools import api_reference
@@ -140,7 +141,7 @@ def test_the_defaults_on_the_settings_page_are_the_real_ones():
     }
 
 
-@pytest.mark.parametrize("config", [EngineConfig, ServerConfig])
+@pytest.mark.parametrize("config", [EngineConfig, ServerConfig, ScriptedConfig])
 def test_every_option_of_the_server_is_on_the_settings_page(config):
     page = (ROOT / "docs/reference/settings.md").read_text()
     options = {one.name for one in dataclasses.fields(config)} - {"model", "engine"}

@@ -19,6 +19,10 @@ NAMES = {
         """,
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
     "server_reference": "scripted start",
+    "server_reference.scripted": """
+        Admin Answer ErrorAnswer ManualClock Received Rule ScriptedServer ToolCall Usage json_reply
+        rule
+        """,
 }
 
 # Reached through a module; `docs/reference/api.md` and other people's tests name them.
