@@ -11,7 +11,8 @@ from .clock import Clock, SystemClock
 from .hooks import Observer, Provider
 from .nearest import unknown
 from .ops import Fin, HalfClose, NoCloseNotify, Pause, Raw, Reset, Script, Wait
-from .then import check_script
+from .then import check_script, check_settings
+from .tls import Authority
 
 if TYPE_CHECKING:
     from .providers import CacheRules, Limits
@@ -32,8 +33,11 @@ class ScriptedConfig:
         api_keys: Keys that are let in; without any no key is asked for.
         clock: The server's time; a `ManualClock` for tests that wait for nothing.
         seed: Of everything random.
-        tls: Context of the server's side; `None` is plain.
+        tls: `True` makes a certificate authority for this server (`ca_file`); an `Authority` is
+            shared with others; a context is the server's side as it is; `None` is plain.
         http2: Whether HTTP/2 is spoken, by ALPN and by prior knowledge.
+        http2_settings: SETTINGS that a connection begins with, by name, such as
+            `{"MAX_CONCURRENT_STREAMS": 1}`.
         max_body_bytes: A larger request is answered with 413.
         rate_limits: Limits that a provider sets; `None` sets none.
         prompt_cache: How a provider keeps prompts; `None` keeps none.
@@ -49,8 +53,9 @@ class ScriptedConfig:
     api_keys: Sequence[str] = ()
     clock: Clock = field(default_factory=SystemClock)
     seed: int = 0
-    tls: ssl.SSLContext | None = None
+    tls: ssl.SSLContext | Authority | bool | None = None
     http2: bool = True
+    http2_settings: Mapping[str, int] = field(default_factory=dict)
     max_body_bytes: int = 64 * 2**20
     rate_limits: Limits | None = None
     prompt_cache: CacheRules | None = None
@@ -70,6 +75,7 @@ class ScriptedConfig:
             raise ValueError(f"journal_entries must be at least 1, not {self.journal_entries}")
         if not 0 <= self.port <= 65535:
             raise ValueError(f"port must be 0 to 65535, not {self.port}")
+        check_settings(self.http2_settings.items())
         for number, script in self.greetings.items():
             _check_greeting(number, script)
 

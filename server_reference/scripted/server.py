@@ -14,12 +14,13 @@ from weakref import WeakSet
 
 from .config import ScriptedConfig
 from .door import Door, Fronts
-from .hooks import Front
+from .hooks import Connection, Service
 from .http1 import Http1
 from .judged import Judged
 from .rules import Rule, RuleBook, Rules, rule, rules_of
 from .service import ScriptedService
 from .then import Then
+from .tls import authority_of, context_of
 from .watch import Watch
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class ScriptedServer(Judged):
         api_key: The first key that is let in; any text does while none is configured.
         rules: The rules, and how often each was played.
         clock: The server's time.
+        ca_file: Path of the authority to trust, when `tls` is `True` or an `Authority`.
     """
 
     def __init__(self, rules: Rules = (), config: ScriptedConfig | None = None) -> None:
@@ -64,9 +66,13 @@ class ScriptedServer(Judged):
         )
         self._transports: WeakSet[asyncio.Transport] = WeakSet()
         http1 = partial(Http1, max_body_bytes=config.max_body_bytes)
-        self._fronts = Fronts(http1, _http2_front() if config.http2 else None)
+        self._fronts = Fronts(http1, partial(_http2, config) if config.http2 else None)
+        authority = authority_of(config.tls)
+        self._authority = authority  # its file lives as long as it does
+        self.ca_file = None if authority is None else authority.ca_file
+        self._tls = context_of(config.tls, authority, host=config.host, http2=config.http2)
         self._listener = _listen(config.host, config.port)
-        self.base_url = _url(self._listener, "http" if config.tls is None else "https")
+        self.base_url = _url(self._listener, "http" if self._tls is None else "https")
         self.api_key = next(iter(config.api_keys), _NO_KEY)
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
@@ -132,12 +138,12 @@ class ScriptedServer(Judged):
             await self._drain()
 
     def _door(self) -> Door:
-        connection = self._service.opened(is_tls=self._config.tls is not None)
+        connection = self._service.opened(is_tls=self._tls is not None)
         return Door(
             connection,
             self._service,
             self._fronts,
-            tls=self._config.tls,
+            tls=self._tls,
             greeting=self._config.greetings.get(connection.number, ()),
             made=self._transports.add,
         )
@@ -195,5 +201,12 @@ def _url(listener: socket.socket, scheme: str) -> str:
     return f"{scheme}://[{reached}]:{port}" if ":" in reached else f"{scheme}://{reached}:{port}"
 
 
-def _http2_front() -> Front | None:
-    return None
+def _http2(config: ScriptedConfig, connection: Connection, service: Service) -> asyncio.Protocol:
+    from .http2 import Http2  # loads h2, which few servers need
+
+    return Http2(
+        connection,
+        service,
+        max_body_bytes=config.max_body_bytes,
+        settings=config.http2_settings,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from importlib import import_module
 from typing import Any, TypeAlias, TypeGuard, get_args
@@ -11,11 +11,12 @@ from typing import Any, TypeAlias, TypeGuard, get_args
 from .answers import Answer, ErrorAnswer, Faulted
 from .compile import json_reply
 from .hooks import Fault, ScriptMaker
+from .http2_frames import SETTINGS
 from .nearest import unknown
-from .ops import Body, Head, Op, Raw, Script, Wait
+from .ops import Body, GoAway, Head, Op, Raw, ResetStream, Script, Settings, Wait
 from .request import Received
 
-__all__ = ["Item", "Then", "check_script", "is_script", "item_from_json", "steps"]
+__all__ = ["Item", "Then", "check_script", "check_settings", "is_script", "item_from_json", "steps"]
 
 Item: TypeAlias = (
     str
@@ -100,8 +101,25 @@ def check_script(script: Script) -> None:
             case Body(data) | Raw(data):
                 if not isinstance(data, bytes | bytearray | memoryview):
                     raise _wrong(number, op, f"data must be bytes, not {type(data).__name__}")
+            case Settings(values):
+                check_settings(values)
+            case ResetStream(code) | GoAway(_, code) if not 0 <= code < 2**32:
+                raise _wrong(number, op, f"code must be 0 to {2**32 - 1}, not {code}")
             case _:
                 pass
+
+
+def check_settings(values: Iterable[tuple[str, int]]) -> None:
+    """Refuse SETTINGS that no frame can hold; what a client would refuse may be played.
+
+    Raises:
+        ValueError: A name is unknown, or a value out of range.
+    """
+    for name, value in values:
+        if name not in SETTINGS:
+            raise ValueError(unknown("setting of HTTP/2", name, SETTINGS))
+        if not 0 <= value < 2**32:
+            raise ValueError(f"setting {name} must be 0 to {2**32 - 1}, not {value}")
 
 
 def _wrong(number: int, op: Op, why: str) -> ValueError:
