@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 __all__ = [
     "FIELDS",
@@ -57,6 +58,8 @@ _TAIL = re.compile(
     r"(?:^|[-_])(?:api[-_]?key|secret|password|client[-_]secret|private[-_]?key|secret[-_]key"
     r"|(?:auth|access|refresh|security|session|bearer)[-_]?token)$"
 )
+_HINTS = (b"key", b"secret", b'token"', b"token\\", b"passw", b"auth", b"cookie")
+"""One of these is in every body that holds a secret field, and in few others."""
 _SHORTEST = 8
 _USER = re.compile(r"(?<=://)[^/@?#]*@")
 _MEMBER = re.compile(rb'"(?P<name>[\w-]{2,40})"\s*:\s*"(?P<value>(?:[^"\\]|\\.)*+)', re.DOTALL)
@@ -77,6 +80,7 @@ def bearer(header: str | None) -> str | None:
     return token.strip() if scheme.lower() == "bearer" else None
 
 
+@lru_cache(maxsize=1024)
 def is_secret_header(name: str) -> bool:
     """Whether a header's value is a secret, by its name in any case."""
     name = name.lower()
@@ -100,24 +104,38 @@ def secrets_in(headers: Iterable[tuple[str, str]], target: str = "") -> list[str
 
     Texts of fewer than 8 characters are left out: they would blot out ordinary words.
     """
-    found = {
-        value
-        for name, text in headers
-        if is_secret_header(name)
-        for value in _values(name.lower(), text)
-    }
-    found |= {value for name, value in _parameters(target) if is_secret_parameter(name)}
+    found: set[str] = set()
+    for name, text in headers:
+        if is_secret_header(name):
+            found.update(_values(name.lower(), text))
+    if "?" in target:
+        found.update(text for name, text in _parameters(target) if is_secret_parameter(name))
     return sorted((one for one in found if len(one) >= _SHORTEST), key=len, reverse=True)
 
 
-def redact_headers(headers: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Headers with `[redacted]` for each secret; the scheme of an authorization stays."""
-    return tuple((name, _shown(name, value)) for name, value in headers)
+def redact_headers(
+    headers: Iterable[tuple[str, str]], secrets: Sequence[str] = ()
+) -> tuple[tuple[str, str], ...]:
+    """Headers with `[redacted]` for each secret; the scheme of an authorization stays.
+
+    Args:
+        secrets: Texts to remove from all other values.
+    """
+    shown = []
+    for name, value in headers:
+        if is_secret_header(name):
+            value = _shown(name, value)
+        for secret in secrets:
+            if secret in value:
+                value = value.replace(secret, REDACTED)
+        shown.append((name, value))
+    return tuple(shown)
 
 
 def redact_target(target: str) -> str:
     """A request's target without the secrets of its query and its user part."""
-    target = _USER.sub(f"{REDACTED}@", target)
+    if "@" in target:
+        target = _USER.sub(f"{REDACTED}@", target)
     path, mark, query = target.partition("?")
     if not mark:
         return target
@@ -135,6 +153,9 @@ def redact_body(body: bytes, secrets: Sequence[str] = ()) -> bytes:
     """
     for secret in secrets:
         body = body.replace(secret.encode("utf-8", "surrogateescape"), REDACTED.encode())
+    lower = body.lower()
+    if not any(hint in lower for hint in _HINTS):
+        return body
     return _INNER.sub(_member, _MEMBER.sub(_member, body))
 
 
@@ -156,7 +177,7 @@ def _values(name: str, text: str) -> Iterator[str]:
 
 
 def _shown(name: str, value: str) -> str:
-    if not value or not is_secret_header(name):
+    if not value:
         return value
     scheme, space, _ = value.partition(" ")
     keeps_scheme = space and name.lower().endswith("authorization") and scheme.isalpha()

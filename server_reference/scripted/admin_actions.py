@@ -15,7 +15,7 @@ from .server import ScriptedServer
 __all__ = ["Actions", "AdminError", "CallerError"]
 
 _Query = Mapping[str, str]
-Action = Callable[[_Query, Any], object]
+_Action = Callable[[_Query, Any], object]
 _MOST_ENTRIES = 1000
 
 
@@ -38,7 +38,7 @@ class Actions:
         self._server = server
         self._lock = threading.Lock()
         self._scopes: dict[int, CallScope] = {}
-        self._routes: dict[str, dict[str, Action]] = {
+        self._routes: dict[str, dict[str, _Action]] = {
             "/": {"GET": self.index},
             "/rules": {"GET": self.rules, "PUT": self.put_rules},
             "/reset": {"POST": self.reset},
@@ -51,7 +51,7 @@ class Actions:
             "/clock/advance": {"POST": self.advance},
         }
 
-    def find(self, method: str, path: str) -> Action:
+    def find(self, method: str, path: str) -> _Action:
         """The action of an endpoint.
 
         Raises:

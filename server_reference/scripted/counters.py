@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from .hooks import Connection, How
-from .ops import Op
 from .request import Received
 
 __all__ = ["Counters", "Tally"]
@@ -101,11 +100,9 @@ class Tally:
         self.streams_open += 1
         self._streams_max = max(self._streams_max, self.streams_open)
 
-    def wrote(self, received: Received, op: Op, num_bytes: int) -> None:
-        self._bytes_sent += num_bytes
-
-    def ended(self, received: Received, how: How) -> None:
+    def ended(self, received: Received, how: How, sent_bytes: int) -> None:
         self.streams_open -= 1
+        self._bytes_sent += sent_bytes
         self._replies[how] += 1
         # Kept for an abandoned one until its connection is seen to be closed.
         if how != "abandoned" or received.stream_id is not None:
@@ -113,8 +110,14 @@ class Tally:
         if how == "abandoned" and received.stream_id is not None:
             self._resets += 1
 
-    def counters(self, attempts: dict[int, int], gaps: dict[int, tuple[float, ...]]) -> Counters:
-        """The counts now."""
+    def counters(
+        self,
+        attempts: dict[int, int],
+        gaps: dict[int, tuple[float, ...]],
+        *,
+        bytes_in_flight: int = 0,
+    ) -> Counters:
+        """The counts now, with those that the journal keeps."""
         return Counters(
             connections_opened=self._opened,
             connections_reused=self._reused,
@@ -128,7 +131,7 @@ class Tally:
             closes_before_end=self._replies["abandoned"],
             closes_after_end=self._closes_after_end,
             bytes_received=self._bytes_received,
-            bytes_sent=self._bytes_sent,
+            bytes_sent=self._bytes_sent + bytes_in_flight,
             attempts=attempts,
             gaps=gaps,
         )

@@ -35,8 +35,8 @@ class Entry:
         num_writes: Writes of the body.
         head_at: When the head of the reply left.
         first_body_at: When the first bytes of its body left.
-        content_at: When the first of the model's text, thinking or tool calls left.
-        terminal_at: When the event left that ends a stream of its format.
+        has_content: Whether text, thinking or tool calls of the model were in it, for streams.
+        has_terminal: Whether the event was in it that ends a stream of its format.
         how: How the reply ended; `None` while it is under way.
         error: What a rule, a provider or a fault raised in place of an answer.
         asked_real, head_real, ended_real: The same moments on the machine's monotonic clock,
@@ -73,8 +73,8 @@ class Entry:
     head_at: float | None = None
     head_real: float | None = None
     first_body_at: float | None = None
-    content_at: float | None = None
-    terminal_at: float | None = None
+    has_content: bool = False
+    has_terminal: bool = False
     ended_at: float | None = None
     ended_real: float | None = None
     how: How | None = None

@@ -7,7 +7,6 @@ nothing that `credentials` knows to be secret is kept.
 from __future__ import annotations
 
 import hashlib
-import re
 import secrets
 import threading
 import time
@@ -20,94 +19,15 @@ from .attempts import Calls
 from .clock import Clock
 from .entries import ConnectionEntry, Entry
 from .hooks import Connection, How
-from .ops import Body, Head, Op, Raw
+from .live import Live
+from .ops import Body, Op
 from .request import Received
 
 __all__ = ["Journal"]
 
 _MARGIN = 16 * 1024
-_WINDOW = 48
 _SHORTEST_KEY = 8
-_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})\b")
-_LAST_TYPES = ("message_stop", "response.completed", "response.incomplete", "response.failed")
-_TERMINAL_WORDS = (b"[DONE]", b"message_stop", *(name.encode() for name in _LAST_TYPES[1:]))
-# As they stand in an event and in no text: there quotes are escaped, and lines have no ends.
-_TERMINAL = (
-    *(f'"type":{space}"{name}"'.encode() for name in _LAST_TYPES for space in ("", " ")),
-    *(f"{end}data:{space}[DONE]".encode() for end in "\r\n" for space in ("", " ")),
-)
-_CONTENT = re.compile(
-    rb"content_block_delta|event: ?response\.\w+(?:\.\w+)?\.delta"
-    rb'|"(?:reasoning_)?content": ?"[^"]|"tool_calls": ?\['
-)
 _KINDS = {"sk-ant-": "Anthropic", "sk-proj-": "OpenAI", "AIza": "Google"}
-
-
-class _Live:
-    """A reply under way: its entry, and what is needed until it ends."""
-
-    __slots__ = ("entry", "is_events", "max_bytes", "reply", "secrets", "window")
-
-    def __init__(self, entry: Entry, hidden: Sequence[str], max_bytes: int) -> None:
-        self.entry = entry
-        self.secrets = hidden
-        self.max_bytes = max_bytes
-        self.reply = bytearray()
-        self.window = b"\n"
-        self.is_events = False
-
-    def wrote(self, op: Op, num_bytes: int, clock: Clock) -> None:
-        entry = self.entry
-        entry.sent_bytes += num_bytes
-        kind = type(op)
-        if kind is Body or kind is Raw:
-            assert isinstance(op, Body | Raw)
-            self._body(op.data, clock)
-        elif isinstance(op, Head):
-            entry.status = op.status
-            entry.declared_bytes = op.length if op.framing == "length" else None
-            entry.reply_headers = credentials.redact_headers(
-                (name.lower(), credentials.redact_text(value, self.secrets))
-                for name, value in op.fields
-            )
-            self.is_events = entry.is_event_stream
-            self._head(clock)
-
-    def _head(self, clock: Clock) -> None:
-        self.entry.head_at = clock.now()
-        self.entry.head_real = time.monotonic()
-
-    def _body(self, data: bytes, clock: Clock) -> None:
-        entry = self.entry
-        if entry.head_at is None:
-            status = _STATUS.match(data)
-            entry.status = int(status[1]) if status else None
-            self._head(clock)
-        entry.reply_bytes += len(data)
-        entry.num_writes += 1
-        if entry.first_body_at is None:
-            entry.first_body_at = clock.now()
-        if len(self.reply) < self.max_bytes + _MARGIN:
-            self.reply += data[: self.max_bytes + _MARGIN - len(self.reply)]
-        if self.is_events:
-            self._events(data, clock)
-
-    def _events(self, data: bytes, clock: Clock) -> None:
-        entry = self.entry
-        seen = self.window + data
-        self.window = seen[-_WINDOW:]
-        if entry.content_at is None and _CONTENT.search(seen):
-            entry.content_at = clock.now()
-        if (
-            entry.terminal_at is None
-            and any(word in seen for word in _TERMINAL_WORDS)
-            and any(last in seen for last in _TERMINAL)
-        ):
-            entry.terminal_at = clock.now()
-
-    def shown(self) -> bytes:
-        """The reply so far, redacted."""
-        return credentials.redact_body(bytes(self.reply), self.secrets)[: self.max_bytes]
 
 
 class Journal:
@@ -140,7 +60,7 @@ class Journal:
         self._entries: deque[Entry] = deque()
         self._connections: deque[ConnectionEntry] = deque(maxlen=max_entries)
         self._open: dict[int, ConnectionEntry] = {}
-        self._live: dict[int, _Live] = {}
+        self._live: dict[int, Live] = {}
         self._num_bytes = 0
         self.calls = Calls()
         self.num_forgotten = 0
@@ -172,6 +92,12 @@ class Journal:
             records = self.calls.records.values()
             tried = {record.number: record.attempts for record in records}
             return tried, {one.number: one.gaps for one in records if one.attempts > 1}
+
+    @property
+    def bytes_in_flight(self) -> int:
+        """What was sent of replies that are not over."""
+        with self._lock:
+            return sum(live.sent_bytes for live in self._live.values())
 
     @property
     def num_in_flight(self) -> int:
@@ -225,33 +151,40 @@ class Journal:
             record.last = entry
             entry.call, entry.attempt = record.number, record.attempts
             self._entries.append(entry)
-            self._live[entry.number] = _Live(entry, hidden, self._max_body_bytes)
+            self._live[entry.number] = Live(entry, hidden, self._max_body_bytes)
             self._note_client(entry)
             self._make_room(len(entry.body))
         return entry
 
     def wrote(self, received: Received, op: Op, num_bytes: int) -> None:
         live = self._live.get(received.number)
-        if live is not None:
-            live.wrote(op, num_bytes, self._clock)
+        if live is None:
+            return
+        live.sent_bytes += num_bytes
+        if type(op) is Body and live.num_writes:  # most often, and there are many of them
+            live.body(op.data)
+        else:
+            live.wrote(op, self._clock)
 
-    def ended(self, received: Received, how: How) -> None:
+    def ended(self, received: Received, how: How) -> int:
+        """Note a reply's end; returns how many bytes it put on the wire."""
         with self._lock:
             live = self._live.pop(received.number, None)
             if live is None:
-                return
+                return 0
             entry = live.entry
-            entry.reply = live.shown()
+            live.fill(entry)
             entry.ended_at = self._clock.now()
             entry.ended_real = time.monotonic()
             entry.how = how
             self._make_room(len(entry.reply))
+            return entry.sent_bytes
 
     def broke(self, received: Received, error: BaseException) -> None:
         live = self._live.get(received.number)
         if live is not None:
             said = f"{type(error).__name__}: {error}"
-            live.entry.error = credentials.redact_text(said, live.secrets)
+            live.entry.error = credentials.redact_text(said, live.hidden)
 
     def _entry(self, received: Received, scope: int | None, hidden: Sequence[str]) -> Entry:
         most = self._max_body_bytes
@@ -268,12 +201,7 @@ class Journal:
             stream_id=received.stream_id,
             method=received.method,
             target=target,
-            headers=credentials.redact_headers(
-                (name, credentials.redact_text(value, hidden))
-                if not credentials.is_secret_header(name)
-                else (name, value)
-                for name, value in received.headers
-            ),
+            headers=credentials.redact_headers(received.headers, hidden),
             body=body,
             body_bytes=len(received.body),
             api=received.api,
@@ -310,8 +238,10 @@ class Journal:
             self.num_forgotten += 1
 
     def _shown(self, entry: Entry) -> Entry:
-        live = self._live.get(entry.number)
-        return replace(entry, reply=live.shown()) if live is not None else replace(entry)
+        shown = replace(entry)
+        if (live := self._live.get(entry.number)) is not None:
+            live.fill(shown)
+        return shown
 
 
 def _misplaced(received: Received, target: str, keys: Sequence[str]) -> list[str]:

@@ -51,7 +51,7 @@ def read_sent(entry: Entry) -> Sent:
     is_whole = entry.reply_bytes == len(entry.reply)
     is_whole &= entry.reply_header("content-encoding") in (None, "identity")
     if entry.is_event_stream:
-        sent = Sent(has_end=entry.terminal_at is not None)
+        sent = Sent(has_end=entry.has_terminal)
         pieces: list[str] = []
         for fields in _events(entry.reply):
             _note_error(fields, sent)

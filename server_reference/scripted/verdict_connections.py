@@ -46,7 +46,7 @@ def stream_not_drained(evidence: Evidence) -> _Seen:
         if not carried or connection.protocol != "http/1.1" or carried[-1].number in abandoned:
             continue
         last = carried[-1]
-        if last.terminal_at is None or not connection.was_closed_by_client:
+        if not last.has_terminal or not connection.was_closed_by_client:
             continue
         if last.how == "abandoned":
             yield _undrained(last, "closed between the stream's last event and its end")

@@ -118,7 +118,7 @@ def duplicate_after_success(evidence: Evidence) -> _Seen:
 def replayed_stream(evidence: Evidence) -> _Seen:
     """A stream was asked for again after content of it had gone out: text shows up twice."""
     for earlier, later in evidence.retries:
-        if earlier.content_at is not None and earlier.is_event_stream and not earlier.is_success:
+        if earlier.has_content and not earlier.is_success:
             yield (
                 f"attempt {earlier.attempt} of call {later.call} broke off after content was "
                 "sent, and it was sent again; raise with what has come, and let the caller choose",

@@ -30,7 +30,7 @@ class Watch(Observer):
     def counters(self) -> Counters:
         """The counts now."""
         attempts, gaps = self.journal.attempts()
-        return self._tally.counters(attempts, gaps)
+        return self._tally.counters(attempts, gaps, bytes_in_flight=self.journal.bytes_in_flight)
 
     def reset(self) -> None:
         """Forget what was seen; what is open or under way stays known."""
@@ -52,11 +52,9 @@ class Watch(Observer):
 
     def wrote(self, received: Received, op: Op, num_bytes: int) -> None:
         self.journal.wrote(received, op, num_bytes)
-        self._tally.wrote(received, op, num_bytes)
 
     def ended(self, received: Received, how: How) -> None:
-        self.journal.ended(received, how)
-        self._tally.ended(received, how)
+        self._tally.ended(received, how, self.journal.ended(received, how))
 
     def broke(self, received: Received, error: BaseException) -> None:
         self.journal.broke(received, error)
