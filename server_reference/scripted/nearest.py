@@ -10,8 +10,9 @@ __all__ = ["nearest", "unknown"]
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name most like `name`, or `None` when none is like it."""
-    found = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
-    return found[0] if found else None
+    names = {one.lower(): one for one in known}
+    found = difflib.get_close_matches(name.lower(), list(names), n=1, cutoff=0.5)
+    return names[found[0]] if found else None
 
 
 def unknown(what: str, name: object, known: Iterable[str]) -> str:

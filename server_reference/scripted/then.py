@@ -102,6 +102,8 @@ def check_script(script: Script) -> None:
                 if not isinstance(data, bytes | bytearray | memoryview):
                     raise _wrong(number, op, f"data must be bytes, not {type(data).__name__}")
             case Settings(values):
+                if isinstance(values, Mapping):
+                    raise _wrong(number, op, "values must be pairs of a name and a number")
                 check_settings(values)
             case ResetStream(code) | GoAway(_, code) if not 0 <= code < 2**32:
                 raise _wrong(number, op, f"code must be 0 to {2**32 - 1}, not {code}")

@@ -5,7 +5,17 @@ import json
 import pytest
 
 from server_reference.scripted.answers import Answer, ErrorAnswer, ToolCall
-from server_reference.scripted.ops import Body, End, Head, Pause, Raw, Wait
+from server_reference.scripted.ops import (
+    Body,
+    End,
+    GoAway,
+    Head,
+    Pause,
+    Raw,
+    ResetStream,
+    Settings,
+    Wait,
+)
 from server_reference.scripted.then import check_script, item_from_json, steps
 from tests.server_reference.scripted.received import joined
 
@@ -52,6 +62,11 @@ def test_an_empty_list_plays_nothing():
         ([Head(200, length=-1)], "length must be at least 0, not -1"),
         ([Head(200), Body("x")], "operation 2 of the script, Body: data must be bytes, not str"),
         ([Head(100), Body(b"x")], "a Head must stand before it"),
+        ([ResetStream(-1)], "ResetStream: code must be 0 to 4294967295, not -1"),
+        ([GoAway(code=2**32)], "GoAway: code must be 0 to"),
+        ([Settings((("MAX_CONCURENT_STREAMS", 1),))], "did you mean 'MAX_CONCURRENT_STREAMS'"),
+        ([Settings((("ENABLE_PUSH", -1),))], "setting ENABLE_PUSH must be 0 to"),
+        ([Settings({"ENABLE_PUSH": 1})], "values must be pairs of a name and a number"),
     ],
 )
 def test_a_script_that_cannot_be_played_names_the_operation(script, said):
