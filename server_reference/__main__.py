@@ -1,8 +1,9 @@
-"""The command line: `smartclient-server serve --model tiny --port 8000`."""
+"""The command line: `smartclient-server serve --model tiny --port 8000`, and `… faults`."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import threading
@@ -19,12 +20,13 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until SIGINT or SIGTERM; return the exit status.
+    """Serve until SIGINT or SIGTERM, or list the faults; return the exit status.
 
     A server that cannot start is one sentence on stderr and status 2.
     """
     options = vars(_parser().parse_args(arguments))
-    del options["command"]
+    if options.pop("command") == "faults":
+        return _list_faults(**options)
     options["api_keys"] = _keys(options.pop("api_key")) or None
     asked = {name: value for name, value in options.items() if value is not None}
     try:
@@ -50,6 +52,20 @@ def _start(model: str, options: dict[str, Any]) -> Server | None:
     except (ServerStartError, ValueError) as error:
         print(f"smartclient-server: {error}", file=sys.stderr)
         return None
+
+
+def _list_faults(kind: str | None, name: str | None) -> int:
+    """Print the faults of a kind or a name, or all; 2 when there is none such."""
+    from .scripted.faults.listing import listing, wrong
+
+    if (why := wrong(kind=kind, name=name)) is not None:
+        print(f"smartclient-server: {why}", file=sys.stderr)
+        return 2
+    try:
+        print(listing(kind=kind, name=name), flush=True)
+    except BrokenPipeError:  # the reader has seen enough: say nothing at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _wait_for_signal() -> None:
@@ -93,7 +109,13 @@ def _parser() -> argparse.ArgumentParser:
             engine.add_argument(flag, action="store_true", default=None)
         else:
             engine.add_argument(flag, type=kind, metavar="N" if kind is int else kind.__name__)
+    _add_faults(commands.add_parser("faults", help="list what the scripted server can break"))
     return parser
+
+
+def _add_faults(faults: argparse.ArgumentParser) -> None:
+    faults.add_argument("name", nargs="?", help="only this fault")
+    faults.add_argument("--kind", type=str.upper, metavar="KIND", help="only faults of this kind")
 
 
 def _engine_options() -> list[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from .clock import Clock, SystemClock
-from .hooks import Observer, Provider
+from .hooks import Fault, Observer, Provider
 from .nearest import unknown
 from .ops import Fin, HalfClose, NoCloseNotify, Pause, Raw, Reset, Script, Wait
 from .then import check_script, check_settings
@@ -43,6 +43,7 @@ class ScriptedConfig:
         prompt_cache: How a provider keeps prompts; `None` keeps none.
         providers: What else a provider does whatever the rules say.
         observers: Told of everything that happens.
+        faults: What breaks every reply, whatever the rules say, such as `faults_at({...})`.
         journal_entries: How many requests the journal keeps.
         greetings: Scripts by number of the connection, played before anything is read, TLS
             included: raw bytes, waits, and ways to close.
@@ -61,6 +62,7 @@ class ScriptedConfig:
     prompt_cache: CacheRules | None = None
     providers: Sequence[Provider] = ()
     observers: Sequence[Observer] = ()
+    faults: Sequence[Fault] = ()
     journal_entries: int = 10_000
     greetings: Mapping[int, Script] = field(default_factory=dict)
 

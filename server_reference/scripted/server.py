@@ -63,6 +63,7 @@ class ScriptedServer(Judged):
             api_keys=config.api_keys,
             providers=[*state, *config.providers],
             observers=[watch, *state, *config.observers],
+            faults=config.faults,
         )
         self._transports: WeakSet[asyncio.Transport] = WeakSet()
         http1 = partial(Http1, max_body_bytes=config.max_body_bytes)

@@ -40,6 +40,7 @@ class ScriptedService:
         api_keys: Keys that are let in; empty asks for none.
         providers: Asked in this order, the first that answers wins.
         observers: Told of everything.
+        faults: Break every reply that is played.
     """
 
     def __init__(
@@ -51,12 +52,14 @@ class ScriptedService:
         api_keys: Sequence[str] = (),
         providers: Sequence[Provider] = (),
         observers: Sequence[Observer] = (),
+        faults: Sequence[Fault] = (),
     ) -> None:
         self.rules = rules
         self.clock = clock
         self.observers = list(observers)
         self.is_stopping = False
         self._providers = tuple(providers)
+        self._faults = tuple(faults)
         self._api_keys = [key.encode() for key in api_keys]
         self._compiler = Compiler(seed=seed)
         self._num_connections = 0
@@ -155,22 +158,28 @@ class ScriptedService:
     def _play(
         self, item: Item | Awaitable[Item], received: Received, depth: int = 0
     ) -> Script | Awaitable[Script]:
-        if isinstance(item, Answer | ErrorAnswer):
-            return self._compiled(item, received)
-        if isinstance(item, str):
-            return self._compiled(Answer(item), received)
         if isinstance(item, Awaitable):
             return self._awaited(item, received, depth)
-        if isinstance(item, Faulted | Fault | ScriptMaker):
-            return _checked(self._broken(item, received))
-        if is_script(item):
-            return _checked(item)
+        if (script := self._direct(item, received)) is not None:
+            for fault in self._faults:
+                script = _checked(fault.apply(script, received))
+            return script
         if callable(item) and depth < _MOST_DEPTH:
             return self._play(item(received), received, depth + 1)
         raise TypeError(
             f"a rule's function returned {type(item).__name__}; return text, an Answer, an "
             "ErrorAnswer or a list of operations"
         )
+
+    def _direct(self, item: Item, received: Received) -> Script | None:
+        """The script of everything but a function."""
+        if isinstance(item, str):
+            item = Answer(item)
+        if isinstance(item, Answer | ErrorAnswer):
+            return self._compiled(item, received, event_by_event=bool(self._faults))
+        if isinstance(item, Faulted | Fault | ScriptMaker):
+            return _checked(self._broken(item, received))
+        return _checked(item) if is_script(item) else None
 
     async def _awaited(self, item: Awaitable[Item], received: Received, depth: int) -> Script:
         try:
