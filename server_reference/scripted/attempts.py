@@ -16,7 +16,7 @@ from .request import Received
 
 __all__ = ["CallRecord", "Calls"]
 
-_MOST = 10_000
+_Key = TypeVar("_Key")
 
 
 @dataclass(slots=True)
@@ -48,10 +48,15 @@ class CallRecord:
 
 
 class Calls:
-    """Groups requests by call; the newest 10,000 calls are remembered."""
+    """Groups requests by call.
 
-    def __init__(self) -> None:
+    Args:
+        most: How many calls are remembered, the newest ones.
+    """
+
+    def __init__(self, *, most: int = 10_000) -> None:
         self._num = 0
+        self._most = most
         self._by_key: OrderedDict[tuple[object, ...], CallRecord] = OrderedDict()
         self._by_place: OrderedDict[tuple[object, ...], CallRecord] = OrderedDict()
         self.records: OrderedDict[int, CallRecord] = OrderedDict()
@@ -67,10 +72,16 @@ class Calls:
         if found is None or not _continues(found, received, scope):
             self._num += 1
             found = CallRecord(self._num)
-        _keep(self._by_key, (scope, received.call_key), found)
-        _keep(self._by_place, place, found)
-        _keep(self.records, found.number, found)
+        _keep(self._by_key, (scope, received.call_key), found, self._most)
+        _keep(self._by_place, place, found, self._most)
+        _keep(self.records, found.number, found, self._most)
         return found
+
+    def forget(self, entry: Entry) -> None:
+        """Let go of an entry that the journal no longer keeps."""
+        record = self.records.get(entry.call)
+        if record is not None and record.last is entry:
+            record.last = None
 
 
 def _continues(record: CallRecord, received: Received, scope: int | None) -> bool:
@@ -83,11 +94,8 @@ def _continues(record: CallRecord, received: Received, scope: int | None) -> boo
     return retries is None and record.has_failed
 
 
-_Key = TypeVar("_Key")
-
-
-def _keep(kept: OrderedDict[_Key, CallRecord], key: _Key, record: CallRecord) -> None:
+def _keep(kept: OrderedDict[_Key, CallRecord], key: _Key, record: CallRecord, most: int) -> None:
     kept[key] = record
     kept.move_to_end(key)
-    if len(kept) > _MOST:
+    if len(kept) > most:
         kept.popitem(last=False)

@@ -62,7 +62,7 @@ class Journal:
         self._open: dict[int, ConnectionEntry] = {}
         self._live: dict[int, Live] = {}
         self._num_bytes = 0
-        self.calls = Calls()
+        self.calls = Calls(most=self._max_entries)
         self.num_forgotten = 0
 
     def __len__(self) -> int:
@@ -110,7 +110,7 @@ class Journal:
             self._entries = deque(one for one in self._entries if one.how is None)
             self._connections = deque(self._open.values(), maxlen=self._max_entries)
             self._num_bytes = sum(len(one.body) for one in self._entries)
-            self.calls = Calls()
+            self.calls = Calls(most=self._max_entries)
             self.num_forgotten = 0
 
     def is_same_credential(self, text: str, credential: str) -> bool:
@@ -235,6 +235,7 @@ class Journal:
         ):
             oldest = self._entries.popleft()
             self._num_bytes -= len(oldest.body) + len(oldest.reply)
+            self.calls.forget(oldest)
             self.num_forgotten += 1
 
     def _shown(self, entry: Entry) -> Entry:
