@@ -263,3 +263,12 @@ def test_connections_and_requests_are_numbered():
 
     assert [(one.connection, one.number) for one in received] == [(1, 1), (2, 2)]
     assert received[0].received_at == 1_700_000_000.0
+
+
+def test_only_so_many_calls_are_remembered():
+    service = a_service()
+
+    for number in range(10_001):
+        received_by(service, b"%d" % number)
+
+    assert len(service._attempts) == 10_000
