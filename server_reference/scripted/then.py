@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from importlib import import_module
 from typing import Any, TypeAlias, TypeGuard, get_args
 
 from .answers import Answer, ErrorAnswer, Faulted
@@ -172,9 +171,14 @@ def _check_names(what: str, given: Mapping[str, Any], known: Sequence[str]) -> N
 
 
 def _fault(given: Any) -> Fault | None:
+    """A preset by its name, with its parameters."""
     if given is None:
         return None
-    # By name: the presets are many, and only files and the admin API need them here.
-    preset: Callable[..., Fault] = import_module(".faults", __package__).fault
-    parameters = {"name": given} if isinstance(given, str) else dict(given)
-    return preset(parameters.pop("name"), **parameters)
+    from .faults import fault  # many presets, which only files and the admin API need here
+
+    if isinstance(given, str):
+        return fault(given)
+    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+        raise ValueError("fault: a name, or an object with name and the fault's parameters")
+    parameters = dict(given)
+    return fault(parameters.pop("name"), **parameters)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from server_reference.scripted.answers import Answer, ErrorAnswer, ToolCall
+from server_reference.scripted.faults import fault
 from server_reference.scripted.ops import (
     Body,
     End,
@@ -110,3 +111,24 @@ def test_json_can_be_a_reply_for_any_endpoint():
 def test_json_with_an_unknown_field_names_the_nearest(given, said):
     with pytest.raises(ValueError, match=said):
         item_from_json(given)
+
+
+@pytest.mark.parametrize("given", ["comments_between", {"name": "comments_between"}])
+def test_json_names_a_fault(given):
+    item = item_from_json({"text": "Hi", "fault": given})
+    alone = item_from_json({"fault": given})
+
+    assert item.fault == alone == fault("comments_between")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("comments_betwen", "comments_between"),
+        ({"events": 3}, "a name, or an object with name"),
+        (5, "a name, or an object with name"),
+    ],
+)
+def test_json_with_an_unknown_fault_is_refused(given, said):
+    with pytest.raises(ValueError, match=said):
+        item_from_json({"text": "Hi", "fault": given})
