@@ -70,7 +70,7 @@ PLACES = {
     },
     "server_reference": {
         "msgspec": "engine/ api/ gateway/ scripted/",
-        "httptools": "scripted/http1.py",
+        "httptools": "scripted/http1.py scripted/upstream.py",
         "h2": "scripted/http2_wire.py",
         "trustme": "scripted/tls.py",
         "torch": "kernels/ models/ engine/",

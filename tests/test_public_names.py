@@ -20,8 +20,8 @@ NAMES = {
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
     "server_reference": "scripted start",
     "server_reference.scripted": """
-        Admin Answer ErrorAnswer ManualClock Received Rule ScriptedServer ToolCall Usage json_reply
-        rule
+        Admin Answer Authority ErrorAnswer ManualClock Received Recorder Replay Rule ScriptedServer
+        ToolCall Usage json_reply rule
         """,
 }
 

@@ -29,16 +29,22 @@ if TYPE_CHECKING:
     from .answers import Answer, ErrorAnswer, ToolCall, Usage
     from .clock import ManualClock
     from .compile import json_reply
+    from .recorder import Recorder
+    from .replay import Replay
     from .request import Received
     from .rules import Rule, Rules, rule
     from .server import ScriptedServer
+    from .tls import Authority
 
 __all__ = [
     "Admin",
     "Answer",
+    "Authority",
     "ErrorAnswer",
     "ManualClock",
     "Received",
+    "Recorder",
+    "Replay",
     "Rule",
     "ScriptedServer",
     "ToolCall",
@@ -50,9 +56,12 @@ __all__ = [
 _HOMES = {
     "Admin": "admin",
     "Answer": "answers",
+    "Authority": "tls",
     "ErrorAnswer": "answers",
     "ManualClock": "clock",
     "Received": "request",
+    "Recorder": "recorder",
+    "Replay": "replay",
     "Rule": "rules",
     "ScriptedServer": "server",
     "ToolCall": "answers",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from .answers import Answer, ErrorAnswer, Usage
 from .clock import Clock
 from .ops import Op, Script
+from .playing import Playable
 from .request import Received
 
 __all__ = [
@@ -120,8 +121,8 @@ class Service(Protocol):
         """Note a whole request. Header names in small letters; pseudo-headers left out."""
         ...
 
-    def script(self, received: Received) -> Script | Awaitable[Script]:
-        """What to play: at once, or awaited when a rule's function is asynchronous.
+    def script(self, received: Received) -> Playable:
+        """What to play: at once, awaited when a rule's function is asynchronous, or as it comes.
 
         Never raises; a failure becomes a reply.
         """

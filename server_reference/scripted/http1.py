@@ -20,6 +20,7 @@ from .ending import close_silently, half_close, reset
 from .framing import Framing
 from .hooks import Connection, How, Service
 from .ops import Body, End, Fin, HalfClose, Head, NoCloseNotify, Op, Pause, Raw, Reset, Script, Wait
+from .playing import Playable, each
 from .request import Received
 
 __all__ = ["MAX_HEAD_BYTES", "Http1"]
@@ -171,7 +172,7 @@ class Http1(asyncio.Protocol):
                 self._transport.resume_reading()
             script = self._service.script(asked.received)
             framing = Framing(asked.received.method, asked.version, keeps_alive=asked.keeps_alive)
-            if isinstance(script, Awaitable) or not self._is_plain(script):
+            if not (isinstance(script, Sequence) and self._is_plain(script)):
                 self._start(self._play(script, framing))
                 return
             for op in script:
@@ -202,12 +203,12 @@ class Http1(asyncio.Protocol):
             self._transport.abort()
         self._next()
 
-    async def _play(self, script: Script | Awaitable[Script], framing: Framing) -> None:
-        ops: Sequence[Op] = await script if isinstance(script, Awaitable) else script
-        for op in ops:
-            if self._transport.is_closing():
-                return
-            await self._perform(op, framing)
+    async def _play(self, script: Playable, framing: Framing) -> None:
+        async with contextlib.aclosing(each(script, self._flush)) as ops:
+            async for op in ops:
+                if self._transport.is_closing():
+                    return
+                await self._perform(op, framing)
         self._flush()
         if not framing.has_ended:
             await self._writable.wait()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from .ending import close_silently, half_close, reset
 from .hooks import Connection, How, Service
@@ -47,6 +47,7 @@ from .ops import (
     Starve,
     Wait,
 )
+from .playing import Playable, each
 
 __all__ = ["Http2"]
 
@@ -208,7 +209,7 @@ class Http2(asyncio.Protocol):
         if self._is_deaf or stream.number in self._lost:
             return  # its end is among what came with it
         script = self._service.script(received)
-        if isinstance(script, Awaitable) or not self._is_plain(stream, script):
+        if not (isinstance(script, Sequence) and self._is_plain(stream, script)):
             self._start(stream, script)
             return
         self._flush()
@@ -230,7 +231,7 @@ class Http2(asyncio.Protocol):
 
     # Playing.
 
-    def _start(self, stream: Stream, script: Script | Awaitable[Script]) -> None:
+    def _start(self, stream: Stream, script: Playable) -> None:
         stream.task = task = asyncio.ensure_future(self._play(stream, script))
         self._tasks.add(task)
         task.add_done_callback(lambda task: self._done(stream, task))
@@ -243,18 +244,18 @@ class Http2(asyncio.Protocol):
             self._service.broke(stream.received, error)
         self._transport.abort()
 
-    async def _play(self, stream: Stream, script: Script | Awaitable[Script]) -> None:
-        ops: Sequence[Op] = await script if isinstance(script, Awaitable) else script
-        for op in ops:
-            if self._transport.is_closing():
-                return
-            if isinstance(op, Body):
-                await self._send(stream, op)
-            elif isinstance(op, _FRAMES):
-                self._put(stream, op)
-            else:
-                self._flush()
-                await self._perform(stream, op)
+    async def _play(self, stream: Stream, script: Playable) -> None:
+        async with contextlib.aclosing(each(script, self._flush)) as ops:
+            async for op in ops:
+                if self._transport.is_closing():
+                    return
+                if isinstance(op, Body):
+                    await self._send(stream, op)
+                elif isinstance(op, _FRAMES):
+                    self._put(stream, op)
+                else:
+                    self._flush()
+                    await self._perform(stream, op)
         self._flush()
         if not (stream.has_ended or stream.is_reset):
             await asyncio.Event().wait()  # a script without an end hangs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from dataclasses import replace
 
 from ..credentials import offered_keys
@@ -14,6 +14,7 @@ from .clock import Clock
 from .compile import Compiler, NoFormatError, estimate, json_reply
 from .hooks import Connection, Fault, How, Observer, Provider, ScriptMaker
 from .ops import Op, Script
+from .playing import LiveScript, Playable
 from .request import Received
 from .rules import ExhaustedError, NoRuleError, RuleBook
 from .then import Item, check_script, is_script
@@ -122,7 +123,7 @@ class ScriptedService:
 
     # What is answered.
 
-    def script(self, received: Received) -> Script | Awaitable[Script]:
+    def script(self, received: Received) -> Playable:
         try:
             item = self._refusal(received)
             return self._play(self.rules.pick(received) if item is None else item, received)
@@ -156,8 +157,10 @@ class ScriptedService:
         return any(hmac.compare_digest(one, key) for one in offered for key in self._api_keys)
 
     def _play(
-        self, item: Item | Awaitable[Item], received: Received, depth: int = 0
-    ) -> Script | Awaitable[Script]:
+        self, item: Item | Awaitable[Item] | LiveScript, received: Received, depth: int = 0
+    ) -> Playable:
+        if isinstance(item, AsyncGenerator):
+            return item
         if isinstance(item, Awaitable):
             return self._awaited(item, received, depth)
         if (script := self._direct(item, received)) is not None:
@@ -181,7 +184,9 @@ class ScriptedService:
             return _checked(self._broken(item, received))
         return _checked(item) if is_script(item) else None
 
-    async def _awaited(self, item: Awaitable[Item], received: Received, depth: int) -> Script:
+    async def _awaited(
+        self, item: Awaitable[Item], received: Received, depth: int
+    ) -> Script | LiveScript:
         try:
             script = self._play(await item, received, depth + 1)
             return await script if isinstance(script, Awaitable) else script

@@ -13,6 +13,7 @@ from .hooks import Fault, ScriptMaker
 from .http2_frames import SETTINGS
 from .nearest import unknown
 from .ops import Body, GoAway, Head, Op, Raw, ResetStream, Script, Settings, Wait
+from .playing import LiveScript
 from .request import Received
 
 __all__ = ["Item", "Then", "check_script", "check_settings", "is_script", "item_from_json", "steps"]
@@ -25,9 +26,11 @@ Item: TypeAlias = (
     | Fault
     | ScriptMaker
     | Sequence[Op]
-    | Callable[[Received], "Item | Awaitable[Item]"]
+    | Callable[[Received], "Item | Awaitable[Item] | LiveScript"]
 )
-"""One thing to play: text, an answer, an error, a script, a fault, or a function of the request."""
+"""One thing to play: text, an answer, an error, a script, a fault, or a function of the request.
+
+A function that is an async generator yields operations while they are played."""
 
 Then: TypeAlias = Item | Sequence[Item]
 
