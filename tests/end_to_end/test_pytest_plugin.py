@@ -236,6 +236,15 @@ def test_workers_of_xdist_do_not_meet(tmp_path):
     assert "6 passed" in output, output
 
 
+def test_the_suite_on_the_page_passes(tmp_path):
+    page = (ROOT / "docs/how-to/test-your-code.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+    output = run_suite(tmp_path, next(block for block in blocks if "def test_" in block))
+
+    assert set(outcomes(output).values()) == {"PASSED"}, output
+
+
 def test_importing_it_loads_the_standard_library_only():
     show = (
         "import pytest, sys; before = set(sys.modules); import server_reference.pytest_plugin;"

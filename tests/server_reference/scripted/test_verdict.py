@@ -14,6 +14,7 @@ from server_reference.scripted.ops import End, Fin, Op, Pause, Script
 from server_reference.scripted.request import Received
 from server_reference.scripted.server import ScriptedServer
 from server_reference.scripted.verdict import VERDICT_RULES, Verdict, VerdictError
+from tests.layers import ROOT
 from tests.server_reference.scripted.raw_client import CHAT, KEY, RawClient, chat
 
 STREAM = chat(stream=True)
@@ -386,3 +387,11 @@ def test_no_two_rules_share_a_name():
     names = sorted(rule.name for rule in VERDICT_RULES)
 
     assert [a for a, b in pairwise(names) if a == b] == []
+
+
+def test_every_rule_is_on_its_page_with_its_sentence():
+    page = (ROOT / "docs/reference/verdicts.md").read_text()
+
+    rows = [f"| `{rule.name}` | {rule.doc.rstrip('.')} |" for rule in VERDICT_RULES]
+
+    assert [row for row in rows if row not in page] == []
