@@ -1,4 +1,4 @@
-"""The command line: `smartclient-server serve --model tiny --port 8000`, and `… faults`."""
+"""The command line: `smartclient-server serve --model tiny --port 8000`, `scripted`, `faults`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .config import EngineConfig
+from .scripted.command import add_command, run_command
 
 if TYPE_CHECKING:
     from .gateway.server import Server
@@ -25,8 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     A server that cannot start is one sentence on stderr and status 2.
     """
     options = vars(_parser().parse_args(arguments))
-    if options.pop("command") == "faults":
+    command = options.pop("command")
+    if command == "faults":
         return _list_faults(**options)
+    if command == "scripted":
+        return run_command(options, _wait_for_signal)
     options["api_keys"] = _keys(options.pop("api_key")) or None
     asked = {name: value for name, value in options.items() if value is not None}
     try:
@@ -89,6 +93,7 @@ def _keys(given: list[str]) -> dict[str, str]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="smartclient-server")
     commands = parser.add_subparsers(dest="command", required=True)
+    add_command(commands)
     serve = commands.add_parser("serve", help="serve a model over HTTP")
     serve.add_argument("--model", default="tiny", help="tiny, smollm2, or a GGUF file's path")
     serve.add_argument("--host", help="address to listen on (default: this machine only)")
