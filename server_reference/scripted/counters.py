@@ -55,13 +55,38 @@ class Counters:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
+@dataclass(slots=True)
+class _Open:
+    """An open connection.
+
+    Attributes:
+        num_resets: Of its streams, those before the last reset of the counters.
+        num_busy: Replies under way on it.
+    """
+
+    connection: Connection
+    num_requests: int = 0
+    num_resets: int = 0
+    num_busy: int = 0
+    _resets_told: int = 0
+
+    @property
+    def unread_resets(self) -> int:
+        return self.connection.num_resets - self.num_resets
+
+    def has_new_reset(self) -> bool:
+        """Whether the client has reset a stream since this was asked."""
+        is_new = self.connection.num_resets > self._resets_told
+        self._resets_told += is_new
+        return is_new
+
+
 class Tally:
     """Counts; written on the server's thread only."""
 
     def __init__(self) -> None:
         self.streams_open = 0
-        self._on: dict[int, int] = {}
-        self._busy: Counter[int] = Counter()
+        self._on: dict[int, _Open] = {}
         self.reset()
 
     def reset(self) -> None:
@@ -76,27 +101,27 @@ class Tally:
         self._bytes_received = 0
         self._bytes_sent = 0
         self._streams_max = self.streams_open
+        for one in self._on.values():
+            one.num_resets = one.connection.num_resets
 
     def opened(self, connection: Connection) -> None:
         self._opened += 1
-        self._on[connection.number] = 0
+        self._on[connection.number] = _Open(connection)
 
     def closed(self, connection: Connection, reason: str) -> None:
-        self._on.pop(connection.number, None)
+        one = self._on.pop(connection.number)
         self._closed_by[reason] += 1
-        was_idle = self._busy.pop(connection.number, 0) == 0
-        if reason == "client reset":
-            self._resets += 1
-        if reason.startswith("client") and was_idle:
+        self._resets += one.unread_resets + (reason == "client reset")
+        if reason.startswith("client") and not one.num_busy:
             self._closes_after_end += 1
 
     def received(self, received: Received) -> None:
         self._requests += 1
         self._bytes_received += len(received.body)
-        carried = self._on.get(received.connection, 0) + 1
-        self._on[received.connection] = carried
-        self._reused += carried == 2
-        self._busy[received.connection] += 1
+        one = self._on[received.connection]
+        one.num_requests += 1
+        one.num_busy += 1
+        self._reused += one.num_requests == 2
         self.streams_open += 1
         self._streams_max = max(self._streams_max, self.streams_open)
 
@@ -104,11 +129,10 @@ class Tally:
         self.streams_open -= 1
         self._bytes_sent += sent_bytes
         self._replies[how] += 1
-        # Kept for an abandoned one until its connection is seen to be closed.
-        if how != "abandoned" or received.stream_id is not None:
-            self._busy[received.connection] -= 1
-        if how == "abandoned" and received.stream_id is not None:
-            self._resets += 1
+        one = self._on[received.connection]
+        # A stream that was abandoned without a reset went with its connection, which is told next.
+        if how != "abandoned" or one.has_new_reset():
+            one.num_busy -= 1
 
     def counters(
         self,
@@ -118,16 +142,17 @@ class Tally:
         bytes_in_flight: int = 0,
     ) -> Counters:
         """The counts now, with those that the journal keeps."""
+        open_now = list(self._on.values())
         return Counters(
             connections_opened=self._opened,
             connections_reused=self._reused,
-            connections_open=len(self._on),
+            connections_open=len(open_now),
             closed_by=dict(self._closed_by),
             streams_open=self.streams_open,
             streams_max=self._streams_max,
             requests=self._requests,
             replies=dict(self._replies),
-            resets_seen=self._resets,
+            resets_seen=self._resets + sum(one.unread_resets for one in open_now),
             closes_before_end=self._replies["abandoned"],
             closes_after_end=self._closes_after_end,
             bytes_received=self._bytes_received,

@@ -37,6 +37,7 @@ class Connection:
         opened_at: Unix seconds on the server's clock.
         protocol: `http/1.1` or `h2`, known with the first bytes.
         num_requests: Requests that came over it so far.
+        num_resets: HTTP/2 streams on it that the client reset.
     """
 
     number: int
@@ -44,6 +45,7 @@ class Connection:
     is_tls: bool = False
     protocol: str = "http/1.1"
     num_requests: int = 0
+    num_resets: int = 0
 
 
 class Observer:

@@ -158,6 +158,7 @@ class Http2(asyncio.Protocol):
                     self._answer(stream)
             case StreamReset():
                 if (stream := self._streams.get(event.stream_id)) is not None:
+                    self._connection.num_resets += 1
                     self._break_off(stream, "abandoned")
             case WindowUpdated(stream_id=number) if number:
                 if (stream := self._streams.get(number)) is not None:

@@ -50,17 +50,41 @@ def test_a_client_that_closes_before_the_end():
     assert (counters.resets_seen, counters.replies) == (0, {"abandoned": 1})
 
 
-def test_resets_of_connections_and_of_streams():
+def test_a_connection_that_is_reset():
     played = Played()
-    played.exchange(ops=[Head(200)], how="abandoned", connection=1)
-    played.close(1, reason="client reset")
-    played.open(2, protocol="h2")
-    played.exchange(ops=[Head(200)], how="abandoned", connection=2, stream_id=1)
-    played.exchange(connection=2, stream_id=3)
+    played.exchange(ops=[Head(200)], how="abandoned")
+    played.close(reason="client reset")
 
     counters = played.watch.counters()
 
-    assert (counters.resets_seen, counters.closes_before_end) == (2, 2)
+    assert (counters.resets_seen, counters.closes_before_end) == (1, 1)
+
+
+def test_a_stream_that_is_reset():
+    played = Played()
+    played.open(protocol="h2")
+    played.reset_stream(played.ask(stream_id=1))
+    played.exchange(stream_id=3)
+    seen = played.watch.counters().resets_seen
+    played.close(reason="client")
+
+    counters = played.watch.counters()
+
+    assert (seen, counters.resets_seen) == (1, 1)
+    assert (counters.closes_before_end, counters.closes_after_end) == (1, 1)
+
+
+def test_streams_that_went_with_their_connection_were_not_reset():
+    played = Played()
+    played.open(protocol="h2")
+    received = played.ask(stream_id=1)
+    played.watch.ended(received, "abandoned")
+    played.close(reason="client")
+
+    counters = played.watch.counters()
+
+    assert (counters.resets_seen, counters.closes_before_end) == (0, 1)
+    assert counters.closes_after_end == 0
 
 
 def test_a_stopped_server_is_nobodys_close():
@@ -99,6 +123,7 @@ def test_reset_begins_from_zero_with_what_is_open():
     played = Played()
     played.exchange()
     live = played.ask(connection=2)
+    played.reset_stream(played.ask(connection=1, stream_id=1))
 
     played.watch.reset()
     played.answer(live, HELLO)
@@ -106,4 +131,4 @@ def test_reset_begins_from_zero_with_what_is_open():
     counters = played.watch.counters()
     assert (counters.connections_opened, counters.connections_open) == (0, 2)
     assert (counters.streams_open, counters.streams_max, counters.requests) == (0, 1, 0)
-    assert counters.replies == {"complete": 1}
+    assert (counters.replies, counters.resets_seen) == ({"complete": 1}, 0)

@@ -38,6 +38,11 @@ class Played:
         self._connections[number] = Connection(number, self.clock.now(), protocol=protocol)
         self.watch.connection_opened(self._connections[number])
 
+    def reset_stream(self, received: Received) -> None:
+        """The client resets an HTTP/2 stream."""
+        self._connections[received.connection].num_resets += 1
+        self.watch.ended(received, "abandoned")
+
     def close(self, number: int = 1, reason: str = "client") -> None:
         self.watch.connection_closed(self._connections.pop(number), reason)
 
