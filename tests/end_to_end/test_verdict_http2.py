@@ -7,6 +7,7 @@ import pytest
 
 import server_reference
 from server_reference.scripted import ErrorAnswer
+from tests.end_to_end.raw_http2 import RawHttp2
 from tests.server_reference.scripted.raw_client import CHAT, chat
 from tests.server_reference.scripted.test_verdict import HANGING, STREAM
 
@@ -31,6 +32,18 @@ def test_a_stream_that_is_left_without_a_reset_is_found():
 
         assert server.verdict().names == ["no_reset_on_abandon"]
         assert server.counters().resets_seen == 0
+
+
+def test_a_stream_that_is_left_with_a_reset_is_innocent():
+    with server_reference.scripted(HANGING) as server, RawHttp2(server) as client:
+        with server.call() as call:
+            client.ask(1, CHAT, body=STREAM)
+            client.until("DATA")
+            client.reset(1)
+            call.outcome(abandoned=True)
+
+        assert server.verdict().findings == ()
+        assert server.counters().resets_seen == 1
 
 
 def test_one_connection_for_all_calls_is_innocent():
