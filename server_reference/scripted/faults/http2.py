@@ -1,7 +1,7 @@
 """Faults of HTTP/2: reset streams, closing connections, limits and windows.
 
 Source: RFC 9113, sections 5.1.2 (concurrency), 5.2 (flow control), 6.4 (RST_STREAM), 6.5
-(SETTINGS), 6.8 (GOAWAY), 8.1 (early replies).
+(SETTINGS), 6.8 (GOAWAY), 8.7 (what was not processed).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ __all__ = [
     "goaway_then_close",
     "low_max_streams",
     "refused_stream",
-    "reset_after_reply",
     "rst_stream",
     "shrunk_window",
     "starved_window",
@@ -59,21 +58,6 @@ def rst_stream(code: Count = 8, after: Count = 1) -> Break:
 def refused_stream() -> Break:
     """The stream is refused before it was processed (REFUSED_STREAM)."""
     return lambda reply, received: [ResetStream(7)]
-
-
-@preset(
-    "H2",
-    "RFC 9113, section 8.1",
-    right="The reply is whole: no error.",
-    needs="h2",
-)
-def reset_after_reply(code: Count = 0) -> Break:
-    """The stream is reset after its whole reply, as a server does that wants no more of a body.
-
-    Args:
-        code: The error code; 0 is NO_ERROR.
-    """
-    return lambda reply, received: reply.script(after=[*reply.after, ResetStream(code)])
 
 
 @preset("H2", _AWAY, right=_UNPROCESSED, needs="h2")
