@@ -95,9 +95,16 @@ class Entry:
         return (self.reply_header("content-type") or "").lower().startswith("text/event-stream")
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all of the reply was sent, as its own length or framing tells it."""
+        if self.declared_bytes is not None:
+            return self.reply_bytes >= self.declared_bytes
+        return self.how == "complete"
+
+    @property
     def is_success(self) -> bool:
-        """Whether all of a reply that is no error was sent."""
-        return self.how == "complete" and self.status in _SUCCESS
+        """Whether all of a reply that is no error was sent, and it is over."""
+        return self.how is not None and self.is_whole and self.status in _SUCCESS
 
     def header(self, name: str) -> str | None:
         """The first value of a request header, its name in small letters."""

@@ -58,8 +58,7 @@ def read_sent(entry: Entry) -> Sent:
             pieces.append(_delta(fields))
         sent.text = "".join(pieces) if is_whole else None
         return sent
-    is_short = (entry.declared_bytes or 0) > entry.reply_bytes
-    sent = Sent(has_end=entry.how == "complete" and not is_short)
+    sent = Sent(has_end=entry.is_whole)
     whole = _object(entry.reply) if is_whole else None
     if whole is not None:
         _note_error(whole, sent)

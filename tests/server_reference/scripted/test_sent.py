@@ -88,7 +88,9 @@ def test_the_error(ops, error, is_money):
     ("ops", "how", "has_end"),
     [
         pytest.param(whole(a=1), "complete", True, id="whole"),
-        pytest.param(whole(a=1), "cut", False, id="cut"),
+        pytest.param(whole(a=1), "cut", True, id="closed-after-the-last-byte"),
+        pytest.param(whole(a=1, length=99), "cut", False, id="cut"),
+        pytest.param([Head(200), Body(b"{}")], "cut", False, id="chunked-and-cut"),
         pytest.param(whole(a=1, length=99), "complete", False, id="shorter-than-declared"),
         pytest.param(stream(b"data: [DONE]\n\n"), "abandoned", True, id="stream"),
         pytest.param(stream(event(**CHUNK)), "complete", False, id="no-last-event"),
