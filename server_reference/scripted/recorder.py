@@ -39,7 +39,7 @@ class Recorder:
         now: Seconds on any clock.
 
     Raises:
-        ValueError: `upstream` is no base URL.
+        ValueError: `upstream` is no base URL, or `path` is a folder.
     """
 
     def __init__(
@@ -53,6 +53,8 @@ class Recorder:
     ) -> None:
         self._upstream = Upstream(upstream, ca_file=ca_file, timeout=timeout)
         self._path = Path(path)
+        if self._path.is_dir():
+            raise ValueError(f"{path} is a folder; name the file to record to")
         self._now = now
         self._exchanges: dict[int, Exchange] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -71,6 +73,7 @@ class Recorder:
         try:
             while (op := await came.get()) is not None:
                 yield op
+            await task  # what went wrong with the file is not kept quiet
         finally:
             if not task.done():  # the client has gone; its end is worth a little patience
                 asyncio.get_running_loop().call_later(_ABANDONED_SECONDS, task.cancel)
@@ -88,9 +91,9 @@ class Recorder:
             for op in _unreachable(error):
                 came.put_nowait(op)
         finally:
+            came.put_nowait(None)
             if notes.head is not None and received.number not in self._exchanges:
                 self._keep(received.number, notes)
-            came.put_nowait(None)
 
     def _keep(self, number: int, notes: _Notes) -> None:
         self._exchanges[number] = notes.exchange()

@@ -267,6 +267,20 @@ def test_an_upstream_is_a_base_url(url, calls):
     assert "secret" not in str(caught.value)
 
 
+def test_a_folder_is_no_file_to_record_to(tmp_path):
+    with pytest.raises(ValueError, match="is a folder; name the file"):
+        Recorder("https://api.example", tmp_path)
+
+
+def test_a_file_that_cannot_be_written_is_loud(tmp_path, caplog):
+    (tmp_path / "taken").write_text("")
+    with server_reference.scripted("hi") as upstream:
+        replies = recorded_at(upstream, tmp_path / "taken" / "calls.json", chat())
+
+    assert not replies[0].endswith(b"0\r\n\r\n")
+    assert "could not be answered" in caplog.text
+
+
 def test_the_upstream_is_asked_what_the_client_asked_and_for_no_compression(calls):
     seen = []
 
