@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .answers import Answer, ErrorAnswer, ToolCall, Usage
     from .clock import ManualClock
     from .compile import json_reply
+    from .faults import fault, faults_at, greeting
     from .recorder import Recorder
     from .replay import Replay
     from .request import Received
@@ -49,6 +50,9 @@ __all__ = [
     "ScriptedServer",
     "ToolCall",
     "Usage",
+    "fault",
+    "faults_at",
+    "greeting",
     "json_reply",
     "rule",
 ]
@@ -66,6 +70,9 @@ _HOMES = {
     "ScriptedServer": "server",
     "ToolCall": "answers",
     "Usage": "answers",
+    "fault": "faults",
+    "faults_at": "faults",
+    "greeting": "faults",
     "json_reply": "compile",
     "rule": "rules",
 }

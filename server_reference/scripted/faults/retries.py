@@ -346,8 +346,8 @@ def too_many_breakpoints(found: Number = 5) -> Break:
 
 @preset(
     "CACHE",
-    "claude-code-cache-fix#44; agno#8405, PR#8694; headroom#2939; gptel#977; vellum PR#22191, "
-    "PR#23414",
+    "claude-code-cache-fix#44; agno#8405, PR#8694; headroom#2939; gptel#977; "
+    "vellum-assistant PR#22191, PR#23414",
     right="Order the times to live before sending; the caller's own marks are not overwritten.",
 )
 def ttl_order() -> Break:
