@@ -1,13 +1,18 @@
-"""A small, real LLM server: gateway, batching, paged KV cache, three wire formats."""
+"""A small, real LLM server: gateway, batching, paged KV cache, three wire formats.
+
+`scripted` is a server that plays answers and faults instead; it is imported when it is asked for.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .gateway.server import Server
+    from .scripted.server import scripted
 
-__all__ = ["start"]
+__all__ = ["scripted", "start"]
 
 
 def start(model: str = "tiny", **config: Any) -> Server:
@@ -31,3 +36,9 @@ def start(model: str = "tiny", **config: Any) -> Server:
     from .gateway.server import start as start_server
 
     return start_server(ServerConfig.of(model, config))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "scripted":  # the package, which can be called
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

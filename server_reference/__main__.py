@@ -1,10 +1,12 @@
-"""The command line: `smartclient-server serve --model tiny --port 8000`."""
+"""The command line: `smartclient-server serve --model tiny --port 8000`, `scripted`, `faults`."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from itertools import count
@@ -12,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .config import EngineConfig
+from .scripted.command import add_command, run_command
 
 if TYPE_CHECKING:
     from .gateway.server import Server
@@ -20,13 +23,17 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until SIGINT or SIGTERM; return the exit status.
+    """Serve until SIGINT or SIGTERM, or list the faults; return the exit status.
 
     A server that cannot start is one sentence on stderr and status 2, and one that ends by
     itself is one and status 1.
     """
     options = vars(_parser().parse_args(arguments))
-    del options["command"]
+    command = options.pop("command")
+    if command == "faults":
+        return _list_faults(**options)
+    if command == "scripted":
+        return run_command(options, _wait_for_signal)
     options["api_keys"] = _keys(options.pop("api_key")) or None
     asked = {name: value for name, value in options.items() if value is not None}
     try:
@@ -52,6 +59,26 @@ def _start(model: str, options: dict[str, Any]) -> Server | None:
     except (ServerStartError, ServerEndedError, ValueError) as error:
         print(f"smartclient-server: {error}", file=sys.stderr)
         return None
+
+
+def _list_faults(kind: str | None, name: str | None) -> int:
+    """Print the faults of a kind or a name, or all; 2 when there is none such."""
+    from .scripted.faults.listing import listing, wrong
+
+    if (why := wrong(kind=kind, name=name)) is not None:
+        print(f"smartclient-server: {why}", file=sys.stderr)
+        return 2
+    try:
+        print(listing(kind=kind, name=name), flush=True)
+    except BrokenPipeError:  # the reader has seen enough: say nothing at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _wait_for_signal() -> None:
+    stop = threading.Event()
+    _on_signals(lambda *_: stop.set())
+    stop.wait()
 
 
 def _wait(server: Server) -> int:
@@ -93,6 +120,7 @@ def _keys(given: list[str]) -> dict[str, str]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="smartclient-server")
     commands = parser.add_subparsers(dest="command", required=True)
+    add_command(commands)
     serve = commands.add_parser("serve", help="serve a model over HTTP")
     serve.add_argument("--model", default="tiny", help="tiny (default), smollm2, or a GGUF file")
     serve.add_argument("--host", help="address to listen on (default: this machine only)")
@@ -113,7 +141,13 @@ def _parser() -> argparse.ArgumentParser:
             engine.add_argument(flag, action="store_true", default=None)
         else:
             engine.add_argument(flag, type=kind, metavar="N" if kind is int else "NAME")
+    _add_faults(commands.add_parser("faults", help="list what the scripted server can break"))
     return parser
+
+
+def _add_faults(faults: argparse.ArgumentParser) -> None:
+    faults.add_argument("name", nargs="?", help="only this fault")
+    faults.add_argument("--kind", type=str.upper, metavar="KIND", help="only faults of this kind")
 
 
 def _engine_options() -> list[tuple[str, Any]]:

@@ -27,7 +27,7 @@ LINES = {
         __init__ __main__
         """,
     "server_reference": """
-        config core
+        config core credentials
         kernels kv
         models
         engine scripted
@@ -70,7 +70,10 @@ PLACES = {
         "rich": "cli/",
     },
     "server_reference": {
-        "msgspec": "engine/ api/ gateway/",
+        "msgspec": "engine/ api/ gateway/ scripted/",
+        "httptools": "scripted/http1.py scripted/upstream.py",
+        "h2": "scripted/http2_wire.py",
+        "trustme": "scripted/tls.py",
         "torch": "kernels/ models/ engine/",
         "triton": "kernels/",
         "numpy": "kernels/ models/ engine/",
@@ -80,12 +83,13 @@ PLACES = {
         "fastapi": "api/ gateway/",
         "starlette": "api/ gateway/",
         "hypercorn": "gateway/",
+        "pytest": "pytest_plugin.py",
     },
 }
 
 # What the front process imports or what only counts: no torch there, nor in anything they import.
 WITHOUT_TORCH = """
-    config.py core.py kv/ api/ gateway/
+    config.py core.py credentials.py kv/ scripted/ api/ gateway/
     engine/scheduler.py engine/process.py engine/detokenizer.py
     models/tokenizer.py models/chat_template.py models/registry.py
     """.split()

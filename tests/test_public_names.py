@@ -19,7 +19,11 @@ NAMES = {
         ServerError Settings SmartClientError StatusError Timeout last_report unwrap wrap
         """,
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
-    "server_reference": "start",
+    "server_reference": "scripted start",
+    "server_reference.scripted": """
+        Admin Answer Authority ErrorAnswer ManualClock Received Recorder Replay Rule ScriptedServer
+        ToolCall Usage fault faults_at greeting json_reply rule
+        """,
 }
 
 # Reached through a module; `docs/reference/api.md` and other people's tests name them.

@@ -12,7 +12,7 @@ from typing import Any
 
 __all__ = ["PACKAGES", "PAGE", "main", "render"]
 
-PACKAGES = ("smartclient", "smartclient.testing", "server_reference")
+PACKAGES = ("smartclient", "smartclient.testing", "server_reference", "server_reference.scripted")
 BEHIND = (  # what the values of exported names are made of
     ("smartclient._resources", ("Messages", "ChatCompletions", "Responses")),
     ("smartclient._stream", ("Stream", "MessageStream")),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..api.errors import ApiError
+from ..credentials import offered_keys
 
 __all__ = ["NOBODY", "ApiKeys"]
 
@@ -51,19 +52,20 @@ class ApiKeys:
     def tenant(self, headers: Mapping[str, str]) -> str:
         """The caller's tenant.
 
-        A key comes as `x-api-key` or as a bearer token. Some clients send both, with
-        something else in one of them; either is enough.
+        A key comes as `x-api-key`, as a bearer token, or in another of the headers of
+        `credentials.KEY_HEADERS`. Some clients send two, with something else in one of them;
+        either is enough.
 
         Raises:
             ApiError: No key that is known came.
         """
         if not self._tenants:
             return NOBODY
-        offered = [headers.get("x-api-key"), _bearer(headers.get("authorization"))]
-        found = [tenant for key in offered if key for tenant in self._matching(key)]
+        offered = offered_keys(headers)
+        found = [tenant for key in offered for tenant in self._matching(key)]
         if found:
             return found[0]
-        if any(offered):
+        if offered:
             raise ApiError("unauthenticated", "the API key is not known here; check it")
         raise ApiError(
             "unauthenticated",
@@ -74,8 +76,3 @@ class ApiKeys:
         # Every key is compared in full, so that the time taken says nothing about any.
         given = offered.encode("utf-8", "surrogateescape")
         return [tenant for key, tenant in self._tenants if hmac.compare_digest(given, key)]
-
-
-def _bearer(header: str | None) -> str | None:
-    scheme, _, token = (header or "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else None

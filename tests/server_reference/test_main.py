@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from server_reference.__main__ import _keys
+from server_reference.__main__ import _keys, main
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,22 @@ from server_reference.__main__ import _keys
 )
 def test_a_key_names_a_tenant_or_is_numbered(given, keys):
     assert _keys(given) == keys
+
+
+def test_faults_are_listed(capsys):
+    assert main(["faults", "--kind", "h2"]) == 0
+
+    assert "goaway(last=0, code=0)  [server: h2]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["forks"], "smartclient-server: 'forks' is no fault; did you mean 'fork'?"),
+        (["--kind", "ssl"], "smartclient-server: 'SSL' is no kind of fault;"),
+    ],
+)
+def test_an_unknown_fault_is_one_sentence(arguments, said, capsys):
+    assert main(["faults", *arguments]) == 2
+
+    assert capsys.readouterr().err.startswith(said)

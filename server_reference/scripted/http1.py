@@ -1,0 +1,299 @@
+"""HTTP/1.1 for the scripted server: parses requests, and plays scripts byte by byte.
+
+A write is a `send` of its own, with TCP_NODELAY: what one `Body` holds leaves in one piece.
+Whatever a client sends, it is answered with 400 and a close at worst.
+
+Source: RFC 9112 (framing, keep-alive, pipelining).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+
+import httptools
+
+from .ending import close_silently, half_close, reset
+from .framing import Framing
+from .hooks import Connection, How, Service
+from .ops import Body, End, Fin, HalfClose, Head, NoCloseNotify, Op, Pause, Raw, Reset, Script, Wait
+from .playing import Playable, each
+from .request import Received
+
+__all__ = ["MAX_HEAD_BYTES", "Http1"]
+
+MAX_HEAD_BYTES = 128 * 1024
+_MOST_WAITING = 64
+_BYTES = (Head, Body, Raw, End)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A request that waits for its reply."""
+
+    received: Received
+    version: str
+    keeps_alive: bool
+
+
+class Http1(asyncio.Protocol):
+    """One connection.
+
+    Args:
+        max_body_bytes: A larger request is answered with 413.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        service: Service,
+        *,
+        max_body_bytes: int = 64 * 2**20,
+    ) -> None:
+        self._connection = connection
+        self._service = service
+        self._max_body_bytes = max_body_bytes
+        self._parser = httptools.HttpRequestParser(self)
+        self._waiting: deque[_Asked] = deque()
+        self._playing: _Asked | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._pending: list[tuple[Op, bytes]] = []
+        self._reason: str | None = None
+        self._is_deaf = False
+        self._head_bytes = 0
+        self.on_message_begin()
+
+    # The connection.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._writable = asyncio.Event()
+        self._writable.set()
+        # Paused means: something is still here. Under TLS a limit is reached, not passed.
+        is_tls = transport.get_extra_info("ssl_object") is not None
+        transport.set_write_buffer_limits(high=int(is_tls), low=0)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_deaf:
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._is_deaf = True
+            for asked in (self._playing, *self._waiting):
+                if asked is not None:
+                    asked.keeps_alive = False
+        except httptools.HttpParserError:
+            self._refuse(400, "Bad Request")
+        else:
+            self._head_bytes += len(data) if self._is_in_head else 0
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse(431, "Request Header Fields Too Large")
+            elif self._num_body_bytes > self._max_body_bytes:
+                self._refuse(413, "Content Too Large")
+        self._next()
+
+    def eof_received(self) -> bool:
+        return False  # who has closed reads no reply
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._is_deaf = True
+        if self._task is not None:
+            self._task.cancel()
+        stopped = self._service.is_stopping
+        for asked in (self._playing, *self._waiting):
+            if asked is not None:
+                self._service.ended(asked.received, "stopped" if stopped else "abandoned")
+        self._playing = None
+        self._waiting.clear()
+        by_client = "client reset" if isinstance(error, ConnectionResetError) else "client"
+        reason = "stopped" if stopped else self._reason or by_client
+        self._service.closed(self._connection, reason)
+
+    # The parser's callbacks.
+
+    def on_message_begin(self) -> None:
+        self._url = b""
+        self._headers: list[tuple[str, str]] = []
+        self._body: list[bytes] = []
+        self._num_body_bytes = 0
+        self._is_in_head = True
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        self._head_bytes = 0
+        if ("expect", "100-continue") in self._headers and self._playing is None:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, data: bytes) -> None:
+        self._num_body_bytes += len(data)
+        if self._num_body_bytes <= self._max_body_bytes:
+            self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        if self._num_body_bytes > self._max_body_bytes:
+            return
+        received = self._service.receive(
+            self._connection,
+            self._parser.get_method().decode("latin-1"),
+            _origin_form(self._url.decode("latin-1")),
+            self._headers,
+            b"".join(self._body),
+        )
+        version = self._parser.get_http_version()
+        self._waiting.append(_Asked(received, version, self._parser.should_keep_alive()))
+        if len(self._waiting) > _MOST_WAITING:
+            self._transport.pause_reading()
+
+    # Playing.
+
+    def _next(self) -> None:
+        while self._playing is None and self._waiting and self._reason is None:
+            if self._task is not None:
+                return
+            self._playing = asked = self._waiting.popleft()
+            if len(self._waiting) == _MOST_WAITING:
+                self._transport.resume_reading()
+            script = self._service.script(asked.received)
+            framing = Framing(asked.received.method, asked.version, keeps_alive=asked.keeps_alive)
+            if not (isinstance(script, Sequence) and self._is_plain(script)):
+                self._start(self._play(script, framing))
+                return
+            for op in script:
+                self._put(op, framing)
+            self._flush()
+            self._finish(framing)
+
+    def _is_plain(self, script: Script) -> bool:
+        """Whether nothing in it needs to wait, and all of it can leave now."""
+        return (
+            self._writable.is_set()
+            and all(type(op) in _BYTES for op in script)
+            and bool(script)
+            and type(script[-1]) is End
+        )
+
+    def _start(self, playing: Awaitable[None]) -> None:
+        self._task = asyncio.ensure_future(playing)
+        self._task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            if self._playing is not None:
+                self._service.broke(self._playing.received, error)
+            self._transport.abort()
+        self._next()
+
+    async def _play(self, script: Playable, framing: Framing) -> None:
+        async with contextlib.aclosing(each(script, self._flush)) as ops:
+            async for op in ops:
+                if self._transport.is_closing():
+                    return
+                await self._perform(op, framing)
+        self._flush()
+        if not framing.has_ended:
+            await self._writable.wait()
+            await asyncio.Event().wait()  # a script without an end hangs
+        self._finish(framing)
+
+    async def _perform(self, op: Op, framing: Framing) -> None:
+        if isinstance(op, _BYTES):
+            self._put(op, framing)
+            await self._writable.wait()
+            return
+        self._flush()
+        await self._writable.wait()
+        if self._playing is not None:
+            self._service.wrote(self._playing.received, op, 0)
+        match op:
+            case Wait(seconds):
+                await self._service.clock.sleep_async(seconds)
+            case Pause():
+                await asyncio.Event().wait()
+            case Fin():
+                self._close(framing, "server")
+                self._transport.close()
+            case HalfClose():
+                self._close(framing, "server")
+                half_close(self._transport)
+                await asyncio.Event().wait()
+            case Reset():
+                self._close(framing, "server reset")
+                reset(self._transport)
+            case NoCloseNotify():
+                self._close(framing, "server")
+                close_silently(self._transport)
+            case _:
+                return  # HTTP/2 only
+
+    def _put(self, op: Op, framing: Framing) -> None:
+        """Queue `op`'s bytes; a body's write goes before the next one begins."""
+        if type(op) is Body and any(type(other) is Body for other, _ in self._pending):
+            self._flush()
+        self._pending.append((op, framing.encode(op)))
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        pending, self._pending = self._pending, []
+        if self._playing is not None:  # told before the client can act on what it reads
+            for op, data in pending:
+                self._service.wrote(self._playing.received, op, len(data))
+        self._transport.write(b"".join([data for _, data in pending]))
+
+    def _close(self, framing: Framing, reason: str) -> None:
+        """The script closes the connection: nothing more is read or answered."""
+        self._reason = reason
+        self._is_deaf = True
+        if self._playing is not None:
+            self._end("complete" if framing.has_ended else "cut")
+
+    def _finish(self, framing: Framing) -> None:
+        self._end("complete")
+        if framing.closes and self._reason is None:
+            self._reason = "server"
+            self._transport.close()
+
+    def _end(self, how: How) -> None:
+        asked, self._playing = self._playing, None
+        if asked is not None:
+            self._service.ended(asked.received, how)
+
+    def _refuse(self, status: int, reason: str) -> None:
+        """Answer what is no request, and close."""
+        self._is_deaf = True
+        if self._playing is None and self._task is None:
+            text = reason.encode()
+            head = f"HTTP/1.1 {status} {reason}\r\ncontent-length: {len(text)}\r\n"
+            self._transport.write(head.encode() + b"connection: close\r\n\r\n" + text)
+        self._reason = "bad request"
+        with contextlib.suppress(OSError):
+            self._transport.close()
+
+
+def _origin_form(target: str) -> str:
+    """A proxy's absolute form as the path and query that it holds."""
+    if not target.startswith(("http://", "https://")):
+        return target
+    _, _, rest = target.partition("://")
+    _, slash, path = rest.partition("/")
+    return slash + path or "/"

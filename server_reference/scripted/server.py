@@ -1,0 +1,213 @@
+"""A whole scripted server in a thread of its caller."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakSet
+
+from .config import ScriptedConfig
+from .door import Door, Fronts
+from .hooks import Connection, Service
+from .http1 import Http1
+from .judged import Judged
+from .rules import Rule, RuleBook, Rules, rule, rules_of
+from .service import ScriptedService
+from .then import Then
+from .tls import authority_of, context_of
+from .watch import Watch
+
+if TYPE_CHECKING:
+    from .providers import Behaviour
+
+__all__ = ["ScriptedServer", "scripted"]
+
+_NO_KEY = "no-key-needed"
+_BACKLOG = 1024
+_STOP_SECONDS = 5.0
+
+
+class ScriptedServer(Judged):
+    """A running scripted server. Use it as a context manager, or call `stop`.
+
+    Args:
+        rules: See `rules_of`.
+        config: Everything else.
+
+    Attributes:
+        base_url: `http://127.0.0.1:PORT`, without `/v1`.
+        api_key: The first key that is let in; any text does while none is configured.
+        rules: The rules, and how often each was played.
+        clock: The server's time.
+        ca_file: Path of the authority to trust, when `tls` is `True` or an `Authority`.
+    """
+
+    def __init__(self, rules: Rules = (), config: ScriptedConfig | None = None) -> None:
+        config = config or ScriptedConfig()
+        watch = Watch(config.clock, max_entries=config.journal_entries)
+        super().__init__(watch, self.call_soon)
+        self.rules = RuleBook(rules_of(rules))
+        self.clock = config.clock
+        self._config = config
+        state = _provider_state(config)
+        self._service = ScriptedService(
+            self.rules,
+            clock=config.clock,
+            seed=config.seed,
+            api_keys=config.api_keys,
+            providers=[*state, *config.providers],
+            observers=[watch, *state, *config.observers],
+            faults=config.faults,
+        )
+        self._transports: WeakSet[asyncio.Transport] = WeakSet()
+        http1 = partial(Http1, max_body_bytes=config.max_body_bytes)
+        self._fronts = Fronts(http1, partial(_http2, config) if config.http2 else None)
+        authority = authority_of(config.tls)
+        self._authority = authority  # its file lives as long as it does
+        self.ca_file = None if authority is None else authority.ca_file
+        self._tls = context_of(config.tls, authority, host=config.host, http2=config.http2)
+        self._listener = _listen(config.host, config.port)
+        self.base_url = _url(self._listener, "http" if self._tls is None else "https")
+        self.api_key = next(iter(config.api_keys), _NO_KEY)
+        self._loop = asyncio.new_event_loop()
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="server_reference", daemon=True)
+
+    @property
+    def port(self) -> int:
+        return int(self.base_url.rpartition(":")[2])
+
+    def start(self) -> Self:
+        """Take requests from now on."""
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Abort every connection and end, within a few seconds. Calling it again does nothing."""
+        if self._thread.ident is None:  # was never started
+            self._listener.close()
+            self._loop.close()
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is closed: it has stopped
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        if self._thread is not threading.current_thread():
+            self._thread.join(_STOP_SECONDS)
+
+    def on(self, then: Then, **conditions: Any) -> Rule:
+        """Add `rule(then, **conditions)` after the others."""
+        added = rule(then, **conditions)
+        self.rules.add(added)
+        return added
+
+    def call_soon(self, call: Callable[[], object]) -> None:
+        """Run `call` on the server's thread, where connections may be touched."""
+        self._loop.call_soon_threadsafe(call)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._main())
+        finally:
+            asyncio.set_event_loop(None)
+            self._loop.close()
+
+    async def _main(self) -> None:
+        listening = await self._loop.create_server(
+            self._door, sock=self._listener, backlog=_BACKLOG
+        )
+        try:
+            await self._stopping.wait()
+        finally:
+            listening.close()
+            await self._drain()
+
+    def _door(self) -> Door:
+        connection = self._service.opened(is_tls=self._tls is not None)
+        return Door(
+            connection,
+            self._service,
+            self._fronts,
+            tls=self._tls,
+            greeting=self._config.greetings.get(connection.number, ()),
+            made=self._transports.add,
+        )
+
+    async def _drain(self) -> None:
+        """Abort what is open, and let every task end."""
+        self._service.is_stopping = True
+        for transport in list(self._transports):
+            transport.abort()
+        await asyncio.sleep(0)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=_STOP_SECONDS / 2)
+        await asyncio.sleep(0)
+
+
+def scripted(rules: Rules = (), **config: Any) -> ScriptedServer:
+    """Start a scripted server in a thread of its caller.
+
+    Args:
+        rules: Rules (see `rule`), or what a rule's `then` takes, for any request.
+        **config: Fields of `ScriptedConfig`.
+
+    Returns:
+        The running server: `base_url`, `api_key`, `stop()`. It is a context manager too.
+
+    Raises:
+        TypeError: An option is unknown, or something cannot be played.
+        ValueError: An option or a rule is wrong; the message names it.
+        OSError: The port is taken.
+    """
+    return ScriptedServer(rules, ScriptedConfig.of(config)).start()
+
+
+def _provider_state(config: ScriptedConfig) -> list[Behaviour]:
+    """Limits and prompts that a provider keeps, when there are any to keep."""
+    limits, cache = config.rate_limits, config.prompt_cache
+    if limits is None and cache is None:
+        return []
+    from .providers import Behaviour
+
+    return [Behaviour(config.clock, rate_limits=limits, prompt_cache=cache)]
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+
+
+def _url(listener: socket.socket, scheme: str) -> str:
+    host, port = listener.getsockname()[:2]
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"{scheme}://[{reached}]:{port}" if ":" in reached else f"{scheme}://{reached}:{port}"
+
+
+def _http2(config: ScriptedConfig, connection: Connection, service: Service) -> asyncio.Protocol:
+    from .http2 import Http2  # loads h2, which few servers need
+
+    return Http2(
+        connection,
+        service,
+        max_body_bytes=config.max_body_bytes,
+        settings=config.http2_settings,
+    )

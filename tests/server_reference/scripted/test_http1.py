@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from server_reference.scripted.clock import ManualClock
+from server_reference.scripted.hooks import Observer
+from server_reference.scripted.http1 import Http1
+from server_reference.scripted.ops import Body, End, Head, Raw, Wait
+from server_reference.scripted.rules import RuleBook, rules_of
+from server_reference.scripted.service import ScriptedService
+
+GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+class Wire(asyncio.Transport):
+    """Notes each write."""
+
+    def __init__(self):
+        super().__init__()
+        self.writes = []
+        self.is_closed = False
+
+    def write(self, data):
+        self.writes.append(bytes(data))
+
+    def set_write_buffer_limits(self, high=None, low=None):
+        pass
+
+    def is_closing(self):
+        return self.is_closed
+
+    def close(self):
+        self.is_closed = True
+
+
+class Bytes(Observer):
+    def __init__(self):
+        self.counted = []
+
+    def wrote(self, received, op, num_bytes):
+        self.counted.append((type(op).__name__, num_bytes))
+
+
+def written(script, *sent, observers=()):
+    """Each write of the server to a client that sends this, as it reaches the socket."""
+
+    async def talk():
+        clock = ManualClock(auto_advance=True)
+        service = ScriptedService(RuleBook(rules_of(script)), clock=clock, observers=observers)
+        wire = Wire()
+        front = Http1(service.opened(is_tls=False), service)
+        front.connection_made(wire)
+        for data in sent:
+            front.data_received(data)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        front.connection_lost(None)
+        return wire.writes
+
+    return asyncio.run(talk())
+
+
+def test_each_body_is_a_write_of_its_own():
+    writes = written([Head(200), Body(b"a"), Body(b"b"), Body(b"c"), End()], GET)
+
+    assert writes == [HEAD + b"1\r\na\r\n", b"1\r\nb\r\n", b"1\r\nc\r\n0\r\n\r\n"]
+
+
+def test_what_waits_is_written_after_the_wait():
+    writes = written([Head(200), Body(b"a"), Wait(1), Body(b"b"), Wait(1), End()], GET)
+
+    assert writes == [HEAD + b"1\r\na\r\n", b"1\r\nb\r\n", b"0\r\n\r\n"]
+
+
+def test_a_head_can_leave_alone():
+    writes = written([Head(200), Wait(1), Body(b"a"), End()], GET)
+
+    assert writes == [HEAD, b"1\r\na\r\n0\r\n\r\n"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, len(GET)])
+def test_a_request_may_come_in_any_pieces(size):
+    pieces = [GET[at : at + size] for at in range(0, len(GET), size)]
+
+    assert written([Raw(b"seen"), End()], *pieces) == [b"seen"]
+
+
+def test_observers_are_told_what_each_operation_wrote():
+    observer = Bytes()
+
+    written([Head(200), Body(b"abc"), Wait(1), End()], GET, observers=[observer])
+
+    assert observer.counted == [("Head", len(HEAD)), ("Body", 8), ("Wait", 0), ("End", 5)]
