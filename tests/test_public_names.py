@@ -21,7 +21,7 @@ NAMES = {
     "server_reference": "scripted start",
     "server_reference.scripted": """
         Admin Answer Authority ErrorAnswer ManualClock Received Recorder Replay Rule ScriptedServer
-        ToolCall Usage json_reply rule
+        ToolCall Usage fault faults_at greeting json_reply rule
         """,
 }
 
