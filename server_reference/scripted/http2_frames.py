@@ -78,16 +78,14 @@ def reply_fields(head: Head) -> list[_Field]:
 def request_parts(fields: Sequence[_Field]) -> tuple[str, str, list[tuple[str, str]]]:
     """Method, target and headers of a request, as HTTP/1.1 would have them.
 
-    The authority becomes `host`, and the crumbs of a cookie one header (sections 8.2.3, 8.3.1).
+    The authority becomes `host` (section 8.3.1); h2 has joined the crumbs of a cookie.
     """
     given = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in fields]
     pseudo = {name: value for name, value in given if name.startswith(":")}
-    headers = [field for field in given if not field[0].startswith(":") and field[0] != "cookie"]
+    headers = [field for field in given if not field[0].startswith(":")]
     authority = pseudo.get(":authority", "")
     if authority and all(name != "host" for name, _ in headers):
         headers.insert(0, ("host", authority))
-    if crumbs := [value for name, value in given if name == "cookie"]:
-        headers.append(("cookie", "; ".join(crumbs)))
     return pseudo.get(":method", ""), pseudo.get(":path", authority), headers
 
 

@@ -79,16 +79,17 @@ def to_the_end(server):
 
 
 def joined(reply):
-    """A reply's head, and its body without the framing of chunks."""
+    """A reply's head, its body without the framing of chunks, and whether that has its end."""
     head, _, body = reply.partition(b"\r\n\r\n")
     if b"chunked" not in head:
-        return head, body
+        return head, body, None
+    is_whole = body.endswith(b"\r\n0\r\n\r\n")
     pieces = []
     while body:
         size, _, body = body.partition(b"\r\n")
         pieces.append(body[: int(size, 16)])
         body = body[int(size, 16) + 2 :]
-    return head, b"".join(pieces)
+    return head, b"".join(pieces), is_whole
 
 
 def test_a_reset_is_replayed_as_a_reset(calls):
@@ -184,7 +185,7 @@ def test_a_declared_length_follows_what_was_left_out(calls):
     with server_reference.scripted(script) as upstream:
         recorded_at(upstream, calls, chat())
 
-    head, said = joined(replayed(calls, chat())[0])
+    head, said, _ = joined(replayed(calls, chat())[0])
 
     assert said == b"key [redacted]"
     assert b"content-length: 14" in head

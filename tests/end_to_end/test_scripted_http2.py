@@ -246,6 +246,16 @@ def test_windows_are_granted_as_they_are_used(play, watcher):
     assert ("request", 1, bytes(32_768) + b"!") in watcher.seen
 
 
+def test_who_sends_past_the_announced_window_is_refused(play, watcher):
+    client = play(OK, http2_settings={"INITIAL_WINDOW_SIZE": 4})
+    client.begin()
+
+    client.data(1, b"12345")
+
+    assert client.to_the_end()[-1] == ("GOAWAY", 1, 3)
+    watcher.wait_for("closed", "h2", "bad request")
+
+
 def test_a_starved_client_is_granted_nothing_more(play):
     client = play([Starve(), *OK])
     client.ask()
@@ -497,6 +507,26 @@ def test_a_request_reset_with_its_last_bytes_is_abandoned_unplayed(play, watcher
         ("END", 3),
     ]
     assert ("ended", 1, "abandoned") in watcher.seen
+
+
+@pytest.mark.parametrize("last", [Pause(), HalfClose()], ids=["pause", "half-close"])
+def test_a_script_is_no_longer_played_when_nobody_listens(play, last):
+    over = threading.Event()
+
+    async def live(received):
+        try:
+            yield Head(200)
+            yield last
+        finally:
+            over.set()
+
+    client = play(live)
+    client.ask()
+    client.until("HEADERS")
+
+    client.close() if isinstance(last, HalfClose) else client.reset(1)
+
+    assert over.wait(10)
 
 
 def test_streams_that_are_abandoned_make_room(play, watcher):
