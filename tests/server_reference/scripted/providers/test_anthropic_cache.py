@@ -1,10 +1,16 @@
-"""What the prompt cache reads and writes for Messages; PROMPT is beyond every minimum."""
+"""Which prefixes of Messages the prompt cache writes and finds: marks, order and minimum."""
 
 from __future__ import annotations
 
 import pytest
 
 from server_reference.scripted.providers.cache_rules import MINIMUM_TOKENS, CacheRules
+from tests.server_reference.scripted.providers.anthropic_prompts import (
+    PROMPT,
+    SYSTEM,
+    assistant,
+    tokens,
+)
 from tests.server_reference.scripted.providers.requests import (
     Asking,
     marked,
@@ -13,22 +19,12 @@ from tests.server_reference.scripted.providers.requests import (
     user,
 )
 
-PROMPT = text(1000)
-SYSTEM = [marked(PROMPT)]
 CONTROL = {"type": "ephemeral"}
 
 
 @pytest.fixture
 def asking():
     return Asking()
-
-
-def tokens(reading):
-    return reading.cache_read, reading.cache_write, reading.uncached
-
-
-def assistant(*blocks):
-    return {"role": "assistant", "content": list(blocks)}
 
 
 def calls(num, name="t"):
@@ -256,226 +252,6 @@ class TestMinimum:
         assert reading.cache_write == {"5m": 10}
 
 
-class TestTimeToLive:
-    def test_five_minutes_are_counted_from_the_start_of_the_request(self, asking):
-        reading = asking.read(messages("hi!!", system=SYSTEM))
-        asking.clock.advance(240)  # a slow answer
-        reading.begin()
-        asking.clock.advance(59)
-        almost = asking.read(messages("ho!!", system=SYSTEM)).cache_read
-
-        assert almost == 1000
-
-    def test_a_stream_of_four_minutes_leaves_one(self, asking):
-        reading = asking.read(messages("hi!!", system=SYSTEM))
-        asking.clock.advance(240)
-        reading.begin()
-        asking.clock.advance(60)
-
-        assert asking.read(messages("ho!!", system=SYSTEM)).cache_read == 0
-
-    @pytest.mark.parametrize(
-        ("ttl", "minutes", "read"),
-        [("5m", 6, 0), ("1h", 6, 1000), ("1h", 61, 0)],
-        ids=["5m after 6", "1h after 6", "1h after 61"],
-    )
-    def test_a_prefix_is_gone_after_its_time(self, asking, ttl, minutes, read):
-        asking.begin(messages("hi!!", system=[marked(PROMPT, ttl)]))
-        asking.clock.advance(minutes * 60)
-
-        assert asking.begin(messages("hi!!", system=[marked(PROMPT, ttl)])).cache_read == read
-
-    def test_each_use_refreshes_it_for_nothing(self, asking):
-        asking.begin(messages("hi!!", system=SYSTEM))
-        for _ in range(3):
-            asking.clock.advance(240)
-            reading = asking.begin(messages("hi!!", system=SYSTEM))
-
-        assert tokens(reading) == (1000, {}, 1)
-
-    def test_a_mark_inside_of_what_is_read_is_refreshed_too(self, asking):
-        request = messages(user(marked("hi!!")), system=SYSTEM)
-        asking.begin(request)
-        asking.clock.advance(240)
-        asking.begin(request)
-        asking.clock.advance(240)
-
-        assert asking.begin(messages("other", system=SYSTEM)).cache_read == 1000
-
-    def test_a_prefix_that_was_found_by_looking_back_is_refreshed(self, asking):
-        asking.begin(messages(user(marked(PROMPT))))
-        asking.clock.advance(240)
-        asking.begin(messages(PROMPT, user(marked("more"))))
-        asking.clock.advance(240)
-
-        assert asking.begin(messages(PROMPT, user(marked("other")))).cache_read == 1000
-
-    @pytest.mark.parametrize("turn", ["hi!!", marked("hi!!")], ids=["longest", "inside"])
-    def test_reading_refreshes_even_when_the_reply_never_begins(self, asking, turn):
-        request = messages(user(turn), system=SYSTEM)
-        asking.begin(request)
-        asking.clock.advance(240)
-        asking.read(request)
-        asking.clock.advance(240)
-
-        assert asking.read(messages("other", system=SYSTEM)).cache_read == 1000
-
-    def test_a_mark_inside_of_what_is_read_keeps_its_prefix_for_nothing(self, asking):
-        asking.begin(messages(PROMPT, user(marked("hi!!"))))
-        reading = asking.begin(messages(user(marked(PROMPT)), user(marked("hi!!"))))
-
-        shorter = asking.begin(messages(user(marked(PROMPT)), "other"))
-
-        assert tokens(reading) == (1001, {}, 0)
-        assert shorter.cache_read == 1000
-
-    def test_an_entry_keeps_the_lifetime_that_was_paid_for(self, asking):
-        asking.begin(messages("hi!!", system=[marked(PROMPT, "5m")]))
-        asking.begin(messages("hi!!", system=[marked(PROMPT, "1h")]))
-        asking.clock.advance(360)
-
-        assert asking.begin(messages("hi!!", system=[marked(PROMPT, "1h")])).cache_read == 0
-
-    def test_what_is_written_is_split_by_time_to_live(self, asking):
-        turn = user(marked(text(30)))
-
-        reading = asking.begin(messages(turn, "hi!!", system=[marked(PROMPT, "1h")]))
-
-        assert tokens(reading) == (0, {"1h": 1000, "5m": 30}, 1)
-
-    @pytest.mark.parametrize("first", [None, "5m"], ids=["bare", "5m"])
-    def test_a_mark_of_an_hour_after_one_of_five_minutes_is_refused(self, asking, first):
-        request = messages(user(marked("hi", "1h")), system=[marked(PROMPT, first)])
-
-        message = asking.refuse(request)
-
-        assert message.startswith("messages.0.content.0.cache_control.ttl: a mark of 1h must")
-
-    def test_the_top_level_mark_is_part_of_that_order(self, asking):
-        hour = {"type": "ephemeral", "ttl": "1h"}
-
-        message = asking.refuse(messages("hi", system=SYSTEM, cache_control=hour))
-
-        assert "must stand before every mark of 5m" in message
-
-
-class TestConcurrency:
-    def test_a_prefix_can_be_read_once_the_reply_has_begun(self, asking):
-        first = asking.read(messages("hi!!", system=SYSTEM))
-        during = asking.read(messages("hi!!", system=SYSTEM)).cache_read
-        first.begin()
-
-        assert (during, asking.read(messages("hi!!", system=SYSTEM)).cache_read) == (0, 1000)
-
-    def test_eight_cold_requests_at_once_all_pay_for_the_write(self, asking):
-        readings = [asking.read(messages(f"q{i}", system=SYSTEM)) for i in range(8)]
-        for reading in readings:
-            reading.begin()
-
-        assert [one.cache_write for one in readings] == [{"5m": 1000}] * 8
-
-    def test_seven_that_wait_for_the_first_event_of_one_only_read(self, asking):
-        asking.begin(messages("q0", system=SYSTEM))
-        readings = [asking.read(messages(f"q{i}", system=SYSTEM)) for i in range(1, 8)]
-
-        assert [one.cache_read for one in readings] == [1000] * 7
-
-    def test_a_reply_that_never_begins_writes_nothing(self, asking):
-        asking.read(messages("hi!!", system=SYSTEM))
-
-        assert asking.read(messages("hi!!", system=SYSTEM)).cache_read == 0
-
-
-class TestInvalidation:
-    """Which tier a change takes with it; the tiers are 2,000, 1,000 and 500 tokens."""
-
-    def ask(self, asking, *, tool="t", system="a", image=False, beta="", **fields):
-        tools = [{"name": tool, "description": text(1990)}, marked({"name": "z"})]
-        picture = [{"type": "image", "source": {}}] if image else []
-        turn = user([marked(text(500)), *picture])
-        system_blocks = [marked(text(1000, system))]
-        request = messages(turn, tools=tools, system=system_blocks, beta=beta, **fields)
-        return asking.begin(request)
-
-    @pytest.mark.parametrize(
-        "changed",
-        [{"tool": "u"}, {"model": "claude-opus-5"}],
-        ids=["tool", "model"],
-    )
-    def test_loses_everything(self, asking, changed):
-        self.ask(asking)
-
-        assert self.ask(asking, **changed).cache_read == 0
-
-    @pytest.mark.parametrize(
-        "changed",
-        [{"system": "b"}, {"speed": "fast"}],
-        ids=["system text", "speed"],
-    )
-    def test_keeps_the_tools(self, asking, changed):
-        whole = self.ask(asking)
-
-        read = self.ask(asking, **changed).cache_read
-
-        assert read == sum(whole.cache_write.values()) - 1500
-
-    @pytest.mark.parametrize(
-        "changed",
-        [
-            {"tool_choice": {"type": "any"}},
-            {"image": True},
-            {"thinking": {"type": "enabled", "budget_tokens": 1024}},
-            {"output_config": {"effort": "low"}},
-            {"output_format": {"type": "json_schema"}},
-            {"context_management": {"edits": []}},
-            {"beta": "one-2026-01-01"},
-        ],
-        ids="tool_choice image thinking effort output_format context_management beta".split(),
-    )
-    def test_keeps_the_tools_and_the_system_prompt(self, asking, changed):
-        whole = self.ask(asking)
-
-        read = self.ask(asking, **changed).cache_read
-
-        assert read == sum(whole.cache_write.values()) - 500
-
-    def test_web_search_keeps_the_tools(self, asking):
-        tools = [marked({"name": "t", "description": PROMPT})]
-        asking.begin(messages("hi", tools=tools, system=SYSTEM))
-
-        search = {"type": "web_search_20260101", "name": "web_search"}
-        reading = asking.begin(messages("hi", tools=[search, *tools], system=SYSTEM))
-
-        assert 1000 <= reading.cache_read < 1100
-
-    def test_citations_keep_the_tools(self, asking):
-        tools = [marked({"name": "t", "description": PROMPT})]
-        asking.begin(messages("hi", tools=tools, system=SYSTEM))
-
-        document = {"type": "document", "source": {}, "citations": {"enabled": True}}
-        reading = asking.begin(messages(user(document), tools=tools, system=SYSTEM))
-
-        assert 1000 <= reading.cache_read < 1100
-
-    def test_the_order_of_beta_headers_changes_nothing(self, asking):
-        self.ask(asking, beta="one, two")
-
-        assert self.ask(asking, beta="two,one").cache_write == {}
-
-
-class TestScope:
-    def test_another_key_reads_nothing(self, asking):
-        asking.begin(messages("hi!!", system=SYSTEM, key="sk-1"))
-
-        assert asking.begin(messages("hi!!", system=SYSTEM, key="sk-2")).cache_read == 0
-
-    def test_keys_of_one_workspace_share(self):
-        asking = Asking(CacheRules(workspaces={"sk-1": "w", "sk-2": "w"}))
-        asking.begin(messages("hi!!", system=SYSTEM, key="sk-1"))
-
-        assert asking.begin(messages("hi!!", system=SYSTEM, key="sk-2")).cache_read == 1000
-
-
 class TestPrewarm:
     def test_max_tokens_0_writes_and_generates_nothing(self, asking):
         warmed = asking.begin(messages("wait", system=SYSTEM, max_tokens=0))
@@ -498,42 +274,3 @@ class TestPrewarm:
         message = asking.refuse(messages("wait", max_tokens=0, **fields))
 
         assert message.startswith(f"{path}: cannot be used with max_tokens 0")
-
-
-class TestScenarios:
-    def test_a_growing_chat_writes_the_delta_and_reads_the_rest(self, asking):
-        turns = [user(text(600))]
-        for number in range(5):
-            sent = [*turns[:-1], user(marked(turns[-1]["content"]))]
-            reading = asking.begin(messages(*sent, system=SYSTEM))
-            turns += [assistant({"type": "text", "text": text(20)}), user(text(30, f"{number}"))]
-
-        assert reading.cache_write == {"5m": 50}
-        assert reading.cache_read / reading.input_tokens > 0.9
-
-    def test_a_timestamp_in_the_system_prompt_is_written_again_and_again(self, asking):
-        turns = [
-            asking.begin(messages("hi", system=[marked(f"{PROMPT} it is {hour} o'clock")]))
-            for hour in range(3)
-        ]
-
-        assert [one.cache_read for one in turns] == [0, 0, 0]
-        assert all(one.cache_write["5m"] > 1000 for one in turns)
-
-    def test_a_mark_before_the_timestamp_keeps_the_hit(self, asking):
-        turns = [
-            asking.begin(
-                messages("hi", system=[marked(PROMPT), {"type": "text", "text": f"it is {hour}"}])
-            )
-            for hour in range(3)
-        ]
-
-        assert [one.cache_read for one in turns] == [0, 1000, 1000]
-
-    def test_eviction_by_chance_loses_about_its_share_and_always_the_same(self):
-        def reads():
-            asking = Asking(CacheRules(eviction_rate=0.4, seed=7))
-            return [asking.begin(messages("hi", system=SYSTEM)).cache_read for _ in range(200)]
-
-        assert reads() == reads()
-        assert 90 < reads().count(1000) < 150
