@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
 
 import server_reference
 from smartclient.net import blocking
+from tests.end_to_end.http2_player import Watcher, player
 from tests.end_to_end.net_sides import Side
+from tests.end_to_end.raw_http2 import RawHttp2
 from tests.end_to_end.tiny_calls import ANN, BOB
 
 if TYPE_CHECKING:
@@ -59,3 +61,16 @@ def breakable_server() -> Iterator[Server]:
     """
     with server_reference.start("tiny", num_blocks=512) as server:
         yield server
+
+
+@pytest.fixture
+def watcher() -> Watcher:
+    """Sees what a scripted server does over HTTP/2."""
+    return Watcher()
+
+
+@pytest.fixture
+def play(watcher: Watcher) -> Iterator[Callable[..., RawHttp2]]:
+    """Starts a scripted server that `watcher` watches, and a raw HTTP/2 client of it."""
+    with player(watcher) as playing:
+        yield playing
