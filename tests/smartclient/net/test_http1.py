@@ -367,7 +367,8 @@ def test_garbage_is_refused_or_awaited_but_never_breaks_the_parser(data, size):
     except BadReplyError:
         pass
 
-    assert parser.status is None
+    # A long search finds what is no garbage at all: `HTTP/1.0 200`, a line end, an empty line.
+    assert parser.status is None or data.startswith(b"HTTP/1.")
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=6), st.integers(1, 30))
