@@ -12,7 +12,7 @@ import msgspec
 from . import anthropic_types as types
 from ._base import Delta, Failure, Part, Usage
 from .anthropic_accumulator import MessageAccumulator
-from .failures import malformed, read_failure, reported
+from .failures import malformed, mended_part, read_failure, reported
 from .sse import Event
 from .value import build, decode, sourced, struct
 
@@ -100,13 +100,11 @@ class AnthropicMessages:
         text = event.data.strip()
         if text in ("", "null", "[DONE]"):
             return _SILENT
-        try:
-            if event.event == "error":
-                return Part(None, Delta(failure=reported(text)))
+
+        def read() -> Part:
             return self._read(event, struct(types.MessageStreamEvent, decode(text)))
-        except (msgspec.DecodeError, RecursionError):
-            what = f"an event {event.event!r} of {len(text):,} characters cannot be read: {error}"
-            return Part(None, Delta(failure=malformed(what)))
+
+        return mended_part(event, error, read, what=f"an event {event.event!r}")
 
 
 def _usage(counts: types.Usage | None) -> Usage | None:

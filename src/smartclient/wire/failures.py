@@ -8,15 +8,23 @@ Sources: Anthropic API reference, "Errors"; OpenAI API guide, "Error codes".
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from ._base import Failure, FailureKind
+from ._base import Delta, Failure, FailureKind, Part
+from .sse import Event
 from .value import canonical, decode
 
-__all__ = ["failure_by_status", "malformed", "read_failure", "reported", "stream_failure"]
+__all__ = [
+    "failure_by_status",
+    "malformed",
+    "mended_part",
+    "read_failure",
+    "reported",
+    "stream_failure",
+]
 
 _MAX_MESSAGE = 500  # characters
 
@@ -243,3 +251,20 @@ def _text(body: bytes) -> str:
 def _bounded(message: str) -> str:
     message = message.encode("utf-8", "replace").decode()  # it may hold half a surrogate pair
     return message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 1] + "…"
+
+
+def mended_part(event: Event, error: Exception, read: Callable[[], Part], *, what: str) -> Part:
+    """An event whose data the decoder refused with `error`: an error, or read leniently.
+
+    Args:
+        read: Reads it leniently; may raise as a decoder does.
+        what: What the event is called where it cannot be read at all.
+    """
+    text = event.data.strip()
+    try:
+        if event.event == "error":
+            return Part(None, Delta(failure=reported(text)))
+        return read()
+    except (msgspec.DecodeError, RecursionError):
+        why = f"{what} of {len(text):,} characters cannot be read: {error}"
+        return Part(None, Delta(failure=malformed(why)))

@@ -13,7 +13,7 @@ import msgspec
 
 from . import openai_types as types
 from ._base import Delta, Failure, Part, Usage
-from .failures import malformed, read_failure, reported, stream_failure
+from .failures import malformed, mended_part, read_failure, reported, stream_failure
 from .openai_accumulator import CompletionAccumulator
 from .sse import Event
 from .value import build, decode, sourced, struct
@@ -102,13 +102,11 @@ class OpenAIChat:
             return _DONE
         if text in ("", "null"):
             return _SILENT
-        try:
-            if event.event == "error":
-                return Part(None, Delta(failure=reported(text)))
+
+        def read() -> Part:
             return self._read(event, struct(types.ChatCompletionChunk, decode(text)))
-        except (msgspec.DecodeError, RecursionError):
-            what = f"a chunk of {len(text):,} characters cannot be read: {error}"
-            return Part(None, Delta(failure=malformed(what)))
+
+        return mended_part(event, error, read, what="a chunk")
 
 
 def _usage(counts: types.CompletionUsage | None) -> Usage | None:

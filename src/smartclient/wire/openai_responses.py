@@ -11,7 +11,7 @@ import msgspec
 
 from . import openai_responses_types as types
 from ._base import Delta, Failure, Part, Usage
-from .failures import malformed, read_failure, reported, stream_failure
+from .failures import malformed, mended_part, read_failure, reported, stream_failure
 from .openai_responses_accumulator import ResponseAccumulator
 from .sse import Event
 from .value import build, decode, sourced, struct, with_sources
@@ -100,13 +100,11 @@ class OpenAIResponses:
         text = event.data.strip()
         if text in ("", "null", "[DONE]"):
             return _SILENT
-        try:
-            if event.event == "error":
-                return Part(None, Delta(failure=reported(text)))
+
+        def read() -> Part:
             return self._read(event, struct(types.ResponseStreamEvent, decode(text)))
-        except (msgspec.DecodeError, RecursionError):
-            what = f"an event {event.event!r} of {len(text):,} characters cannot be read: {error}"
-            return Part(None, Delta(failure=malformed(what)))
+
+        return mended_part(event, error, read, what=f"an event {event.event!r}")
 
 
 def _usage(counts: types.ResponseUsage | None) -> Usage | None:
