@@ -236,6 +236,8 @@ class StreamConnection(asyncio.Protocol):
 
     def drain(self) -> None:
         """Read the rest for its end only, within bounds; then the connection is free."""
+        if self.is_draining:
+            return  # closed twice before the end came: it is given back already
         parser = self.parser
         assert parser is not None
         self._drain_budget = DRAIN_BYTES - parser.drop()
