@@ -60,6 +60,28 @@ def test_finished_stream_keeps_its_connection_though_its_end_comes_later(side):
     assert server.num_connections == 1
 
 
+def test_finished_stream_may_be_closed_twice_before_its_end_comes(side):
+    """A reader closes at the terminal event, and its `with` once more."""
+    finished = threading.Event()
+
+    def script(peer: Peer) -> None:
+        while peer.request() is not None:
+            peer.send(CHUNKED + b"4\r\ndone\r\n")
+            finished.wait(5)
+            peer.send(b"0\r\n\r\n")
+
+    async def scenario():
+        response, _ = await side.client().send(server.url)
+        assert await response.read() == b"done"
+        await response.close(finished=True)
+        await response.close(finished=True)
+        assert side.counts() == (1, 0, 0)
+        finished.set()
+
+    with RawServer(script) as server:
+        side.run(scenario)
+
+
 @pytest.mark.parametrize(
     "rest",
     [
