@@ -18,6 +18,7 @@ BENCHMARKS = {
     "import": "first_call",
     "client": "client",
     "decode": "decode",
+    "scripted": "scripted",
 }
 """Each benchmark's name, and the module that runs it."""
 

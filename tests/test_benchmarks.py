@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from benchmarks import decode, figures, first_call, gate, load, paths, peers, prefix
+from benchmarks import decode, figures, first_call, gate, load, paths, peers, prefix, scripted
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.client import QUICK as FEW_CALLS
 from benchmarks.client import run as run_client
@@ -49,6 +49,14 @@ def a_valgrind(folder, output):
     command = folder / "valgrind"
     command.write_text(f"#!/bin/sh\necho '{output}' >&2\n")
     command.chmod(0o755)
+
+
+def test_a_storm_is_answered_whole():
+    outcome = scripted.run(scripted.QUICK, silent)
+
+    whole = figure_named(outcome, "anthropic, whole: CPU per request").value
+    event = figure_named(outcome, "openai, streamed: CPU per event").value
+    assert 0 < event < whole
 
 
 @pytest.mark.sdk
