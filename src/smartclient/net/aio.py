@@ -10,7 +10,7 @@ import contextlib
 from functools import partial
 from typing import Any
 
-from .._call import Call, Headers, Origin, Span, Timeline
+from .._call import Call, Headers, Span, Timeline
 from .._clock import Clock
 from .._errors import ExchangeError
 from . import failures
@@ -20,6 +20,7 @@ from .http1 import LAST_CHUNK, ReplyParser, chunk, head_of, joined
 from .opening import open_stream
 from .options import DEFAULTS, SYSTEM_CLOCK, NetOptions
 from .pool import Counts, Pool, Waiter
+from .routes import Route, Routes
 from .streams import StreamConnection
 
 __all__ = ["WRITE_SIZE", "AsyncConnections", "Response", "close_idle", "counts"]
@@ -48,13 +49,13 @@ class AsyncConnections:
     loop. One client may serve several loops, one after another or in several threads.
     """
 
-    __slots__ = ("_clock", "_is_closed", "_options", "_trust")
+    __slots__ = ("_clock", "_is_closed", "_options", "_routes")
 
     def __init__(self, options: NetOptions = DEFAULTS, clock: Clock = SYSTEM_CLOCK) -> None:
         self._options = options
         self._clock = clock
         self._is_closed = False
-        self._trust: Any = None  # a `tls.Trust` from the first https call on
+        self._routes = Routes(options)
 
     async def exchange(self, call: Call, timeline: Timeline) -> Response:
         """Send `call`; the reply's head is read, its body is not.
@@ -92,8 +93,8 @@ class AsyncConnections:
 
     async def _obtain(self, call: Call, timeline: Timeline) -> StreamConnection:
         while True:
-            home = await home_of_loop()
-            pool, connection = await self._enter(home, call, timeline)
+            home, route = await home_of_loop(), self._routes.to(call.origin)
+            pool, connection = await self._enter(home, route, call, timeline)
             while connection is not None:
                 if await self._make_fit(connection):
                     return connection
@@ -103,15 +104,15 @@ class AsyncConnections:
                 dead, connection = connection, pool.swap(connection, self._clock.monotonic())
                 dead.drop()
             else:
-                return await self._open(home, pool, call, timeline)
+                return await self._open(home, route, pool, call, timeline)
 
     async def _enter(
-        self, home: Home, call: Call, timeline: Timeline
+        self, home: Home, route: Route, call: Call, timeline: Timeline
     ) -> tuple[Pool[StreamConnection], StreamConnection | None]:
         """An idle connection, or `None` and a place to open one; waits for either."""
         self._check_open()
-        limit, started = self._options.max_connections, self._clock.monotonic()
-        pool, connection = home.enter(self._key(call.origin), limit, started)
+        started = self._clock.monotonic()
+        pool, connection = home.enter(route, started)
         if connection is None and not pool.reserve():
             try:
                 connection = await self._queue(pool, call)
@@ -158,14 +159,18 @@ class AsyncConnections:
             raise
 
     async def _open(
-        self, home: Home, pool: Pool[StreamConnection], call: Call, timeline: Timeline
+        self,
+        home: Home,
+        route: Route,
+        pool: Pool[StreamConnection],
+        call: Call,
+        timeline: Timeline,
     ) -> StreamConnection:
         try:
             connection = await open_stream(
-                call.origin,
+                route,
                 pool,
                 keep=home.release,
-                trust=self._trust if call.origin.scheme == "https" else None,
                 timeout=call.timeout.connect,
                 timeline=timeline,
                 monotonic=self._clock.monotonic,
@@ -179,15 +184,6 @@ class AsyncConnections:
             connection.drop()
             self._check_open()
         return connection
-
-    def _key(self, origin: Origin) -> tuple[Any, ...]:
-        """What must be equal for two calls to share a connection."""
-        if origin.scheme == "https" and self._trust is None:
-            from .tls import Trust
-
-            self._trust = Trust.of(self._options)
-        trust = self._trust if origin.scheme == "https" else None
-        return origin, trust, self._options.max_connections
 
     def _check_open(self) -> None:
         if self._is_closed:

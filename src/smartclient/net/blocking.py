@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from .._call import Call, Headers, Origin, Span, Timeline
+from .._call import Call, Headers, Span, Timeline
 from .._clock import Clock
 from .._errors import ExchangeError, Sent
 from . import failures
@@ -19,7 +19,8 @@ from .http1 import LAST_CHUNK, ReplyParser, chunk, head_of, joined
 from .lobby import Lobby
 from .options import DEFAULTS, SYSTEM_CLOCK, NetOptions
 from .pool import Counts, Pool
-from .sockets import SocketConnection, connect
+from .routes import Route, Routes
+from .sockets import Opener, SocketConnection
 
 __all__ = ["Connections", "Response", "close_idle", "counts"]
 
@@ -47,13 +48,13 @@ class Connections:
     Clients with equal options share connections. What is idle outlives the client.
     """
 
-    __slots__ = ("_clock", "_is_closed", "_options", "_trust")
+    __slots__ = ("_clock", "_is_closed", "_options", "_routes")
 
     def __init__(self, options: NetOptions = DEFAULTS, clock: Clock = SYSTEM_CLOCK) -> None:
         self._options = options
         self._clock = clock
         self._is_closed = False
-        self._trust: Any = None  # a `tls.Trust` from the first https call on
+        self._routes = Routes(options)
 
     def exchange(self, call: Call, timeline: Timeline) -> Response:
         """Send `call`; the reply's head is read, its body is not.
@@ -86,10 +87,10 @@ class Connections:
 
     def _obtain(self, call: Call, timeline: Timeline) -> SocketConnection:
         self._check_open()
-        monotonic, options = self._clock.monotonic, self._options
+        monotonic = self._clock.monotonic
         started = monotonic()
-        key = self._key(call.origin)
-        pool, connection, waiter = _lobby.enter(key, options.max_connections, started, self)
+        route = self._routes.to(call.origin)
+        pool, connection, waiter = _lobby.enter(route, started, self)
         if waiter is not None:
             timeout = call.timeout.pool
             is_granted = _lobby.wait(pool, waiter, timeout)
@@ -117,20 +118,15 @@ class Connections:
                 raise
             connection.cut()
             connection = _lobby.swap(connection, started)
-        return self._open(pool, call, timeline)
+        return self._open(route, pool, call, timeline)
 
     def _open(
-        self, pool: Pool[SocketConnection], call: Call, timeline: Timeline
+        self, route: Route, pool: Pool[SocketConnection], call: Call, timeline: Timeline
     ) -> SocketConnection:
         try:
-            connection = connect(
-                call.origin,
-                pool,
-                trust=self._trust,
-                timeout=call.timeout.connect,
-                timeline=timeline,
-                monotonic=self._clock.monotonic,
-            )
+            connection = Opener(
+                route, pool, call.timeout.connect, timeline, self._clock.monotonic
+            ).open()
         except BaseException:
             _lobby.vacate(pool)
             raise
@@ -140,15 +136,6 @@ class Connections:
             _drop(connection)
             self._check_open()
         return connection
-
-    def _key(self, origin: Origin) -> tuple[Any, ...]:
-        """What must be equal for two calls to share a connection."""
-        if origin.scheme == "https" and self._trust is None:
-            from .tls import Trust
-
-            self._trust = Trust.of(self._options)
-        trust = self._trust if origin.scheme == "https" else None
-        return origin, trust, self._options.max_connections
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 
 from .pool import Pool, Pools
+from .routes import Route
 from .streams import StreamConnection
 
 __all__ = ["Home", "all_homes", "home_of_loop"]
@@ -33,12 +34,12 @@ class Home:
         await anext(self._end)
 
     def enter(
-        self, key: Hashable, limit: int, now: float
+        self, route: Route, now: float
     ) -> tuple[Pool[StreamConnection], StreamConnection | None]:
-        """The pool of `key` and, where there is one, an idle connection of it."""
+        """The pool of `route` and, where there is one, an idle connection of it."""
         for expired in self.pools.sweep(now):
             expired.drop()
-        pool = self.pools.get(key, limit)
+        pool = self.pools.get(route, route.limit)
         connection = pool.take(now)
         while pool.expired:
             pool.expired.pop().drop()

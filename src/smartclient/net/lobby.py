@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Hashable
 
 from . import failures
 from .pool import Counts, Pool, Pools, Waiter
+from .routes import Route
 from .sockets import SocketConnection
 
 __all__ = ["Lobby", "Ticket"]
@@ -62,13 +62,13 @@ class Lobby:
         self._reclaim()
 
     def enter(
-        self, key: Hashable, limit: int, now: float, owner: object
+        self, route: Route, now: float, owner: object
     ) -> tuple[Pool[SocketConnection], SocketConnection | None, Ticket | None]:
         """An idle connection, or a waiter to `wait` with, or neither: a place to open one."""
         waiter = None
         with self._lock:
             old = self._pools.sweep(now)
-            pool = self._pools.get(key, limit)
+            pool = self._pools.get(route, route.limit)
             connection = pool.take(now)
             if connection is not None:
                 connection.owner = owner

@@ -9,20 +9,22 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .._call import Origin, Span, Timeline
 from . import failures
+from .dial import Connect, Resolve, Secure, Step, dial
 from .failures import BadReplyError
 from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT
-from .tcp import Address, Readiness, addresses_of, numeric_addresses, prepare, wait_for
+from .tcp import Address, Readiness, addresses_of, prepare, wait_for
 
 if TYPE_CHECKING:
     from .http1 import ReplyParser
     from .pool import Pool
+    from .routes import Route
     from .tls import Trust
 
-__all__ = ["RECEIVE", "Drained", "SocketConnection", "connect"]
+__all__ = ["RECEIVE", "Drained", "Opener", "SocketConnection"]
 
 RECEIVE = 64 * 1024
 """Most bytes that one read takes."""
@@ -164,88 +166,106 @@ class SocketConnection:
                     raise TimeoutError from None
 
 
-def connect(
-    origin: Origin,
-    pool: Pool[SocketConnection],
-    *,
-    trust: Trust | None,
-    timeout: float | None,
-    timeline: Timeline,
-    monotonic: Callable[[], float],
-) -> SocketConnection:
-    """Open a connection: look-up, TCP and TLS within one timeout.
+class Opener:
+    """Performs the steps to a blocking connection within one timeout."""
 
-    Args:
-        trust: Whose certificates are accepted; `None` for a plain origin.
+    def __init__(
+        self,
+        route: Route,
+        pool: Pool[SocketConnection],
+        timeout: float | None,
+        timeline: Timeline,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._route, self._pool, self._timeout = route, pool, timeout
+        self._timeline, self._monotonic = timeline, monotonic
+        self._started = monotonic()
+        self._sock: socket.socket | None = None
+        self._connection: SocketConnection | None = None
 
-    Raises:
-        ExchangeError: Of kind resolve, connect, connect_timeout or tls.
-    """
-    started = monotonic()
+    def open(self) -> SocketConnection:
+        """The connection.
 
-    def left(stage: str, share: int = 1) -> float | None:
+        Raises:
+            ExchangeError: Of kind resolve, connect, connect_timeout, tls or certificate.
+        """
+        steps = dial(self._route)
+        answer: Any = None
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    answer = self._perform(step)
+                except (OSError, UnicodeError) as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(answer)
+        except StopIteration:
+            assert self._connection is not None
+            return self._connection
+        except BaseException:
+            if self._sock is not None:
+                self._sock.close()
+            raise
+
+    def _perform(self, step: Step) -> Any:
+        match step:
+            case Resolve(host, port):
+                started = self._monotonic()
+                found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                self._timeline.dns = Span(started, self._monotonic())
+                return addresses_of(found)
+            case Connect(addresses):
+                started = self._monotonic()
+                self._sock = self._connect(addresses)
+                prepare(self._sock)
+                self._timeline.tcp = Span(started, self._monotonic())
+                self._sock.setblocking(False)
+                self._connection = SocketConnection(self._sock, self._route.origin, self._pool)
+            case Secure(host, trust):
+                self._secure(host, trust)
+        return None
+
+    def _left(self, stage: str, share: int = 1) -> float | None:
         """Seconds for one of `share` steps; raises when there are none."""
-        if timeout is None:
+        if self._timeout is None:
             return None
-        waited = monotonic() - started
-        if share == 0 or waited >= timeout:
-            raise failures.unopened_in_time(origin, stage=stage, timeout=timeout, waited=waited)
-        return (timeout - waited) / share
+        waited = self._monotonic() - self._started
+        if share == 0 or waited >= self._timeout:
+            raise failures.unopened_in_time(
+                self._route.origin, stage=stage, timeout=self._timeout, waited=waited
+            )
+        return (self._timeout - waited) / share
 
-    addresses = _look_up(origin, timeline, monotonic)
-    begun = monotonic()
-    sock = _connect_tcp(origin, addresses, left)
-    try:
-        prepare(sock)
-        timeline.tcp = Span(begun, monotonic())
-        if trust is None:
-            sock.setblocking(False)
-            return SocketConnection(sock, origin, pool)
+    def _connect(self, addresses: list[Address]) -> socket.socket:
+        last: OSError | None = None
+        for tried, (family, address) in enumerate(addresses):
+            # An equal share of what is left: a dead first address must not use it all up.
+            share = self._left("tcp", len(addresses) - tried)
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                sock.settimeout(share)
+                sock.connect(address)
+            except OSError as error:
+                sock.close()
+                last = error
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                return sock
+        assert last is not None
+        if isinstance(last, TimeoutError) and last.errno is None:
+            self._left("tcp", 0)
+        raise last
+
+    def _secure(self, host: str, trust: Trust) -> None:
         from .tls import TlsConnection
 
+        assert self._sock is not None
         trust.context()  # built before the handshake is timed
-        begun = monotonic()
-        tls = TlsConnection.open(sock, origin, pool, trust, lambda: left("tls"))
-        timeline.tls = Span(begun, monotonic())
-        return tls
-    except BaseException:
-        sock.close()
-        raise
-
-
-def _look_up(origin: Origin, timeline: Timeline, monotonic: Callable[[], float]) -> list[Address]:
-    known = numeric_addresses(origin.host, origin.port)
-    if known is not None:
-        return known
-    started = monotonic()
-    try:
-        found = socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise failures.unresolved(origin, error) from error
-    timeline.dns = Span(started, monotonic())
-    return addresses_of(found)
-
-
-def _connect_tcp(
-    origin: Origin, addresses: list[Address], left: Callable[[str, int], float | None]
-) -> socket.socket:
-    last: OSError | None = None
-    for tried, (family, address) in enumerate(addresses):
-        # An equal share of what is left: a dead first address must not use it all up.
-        share = left("tcp", len(addresses) - tried)
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            sock.settimeout(share)
-            sock.connect(address)
-        except OSError as error:
-            sock.close()
-            last = error
-        except BaseException:
-            sock.close()
-            raise
-        else:
-            return sock
-    assert last is not None
-    if isinstance(last, TimeoutError) and last.errno is None:
-        left("tcp", 0)
-    raise failures.unopened(origin, last, tried=len(addresses)) from last
+        started = self._monotonic()
+        self._connection = TlsConnection.open(
+            self._sock, host, self._route.origin, self._pool, trust, lambda: self._left("tls")
+        )
+        self._timeline.tls = Span(started, self._monotonic())

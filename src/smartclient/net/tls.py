@@ -124,6 +124,7 @@ class TlsConnection(SocketConnection):
     def open(
         cls,
         sock: socket.socket,
+        host: str,
         origin: Origin,
         pool: Pool[SocketConnection],
         trust: Trust,
@@ -131,19 +132,17 @@ class TlsConnection(SocketConnection):
     ) -> TlsConnection:
         """Shake hands within the seconds that `left` grants; it raises when there are none."""
         context = trust.context()
-        wrapped = context.wrap_socket(
-            sock, server_hostname=origin.host, do_handshake_on_connect=False
-        )
+        wrapped = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
         try:
             wrapped.setblocking(False)
             connection = cls(wrapped, origin, pool)
-            connection._shake(left, trust)
+            connection._shake(left)
         except BaseException:
             wrapped.close()
             raise
         return connection
 
-    def _shake(self, left: Callable[[], float | None], trust: Trust) -> None:
+    def _shake(self, left: Callable[[], float | None]) -> None:
         while True:
             try:
                 self.sock.do_handshake()
@@ -151,8 +150,6 @@ class TlsConnection(SocketConnection):
                 self.can_read(left())
             except ssl.SSLWantWriteError:
                 wait_for(self.sock, write=True, timeout=left())
-            except OSError as error:
-                raise tls_failure(self.origin, error, trust) from error
             else:
                 return
             left()

@@ -9,21 +9,23 @@ import weakref
 
 import pytest
 
-from smartclient._call import Origin
 from smartclient.net.homes import Home, all_homes, home_of_loop
 from smartclient.net.pool import Counts, Pools
 from smartclient.net.streams import StreamConnection
 
+from .ways import a_route
+
+ROUTE = a_route(max_connections=5)
+
 
 async def entered(home: Home, owner: object = None) -> StreamConnection:
     """An active connection, whose peer is the test's to keep alive."""
-    pool, connection = home.enter("key", 5, 0.0)
+    pool, connection = home.enter(ROUTE, 0.0)
     if connection is None:
         assert pool.reserve()
         ours, theirs = socket.socketpair()
         loop = asyncio.get_running_loop()
-        origin = Origin("http", "a.example", 80)
-        connection = StreamConnection(loop, ours, origin, pool, home.release)
+        connection = StreamConnection(loop, ours, ROUTE.origin, pool, home.release)
         connection.peer = theirs  # closed with it
         await loop.create_connection(lambda: connection, sock=ours)
         pool.fill(connection)
@@ -87,7 +89,7 @@ def test_expired_connection_is_closed_by_the_next_call():
         home = await home_of_loop()
         connection = await entered(home)
         home.release(connection, 5.0, lambda: 0.0)
-        _, taken = home.enter("key", 5, 6.0)
+        _, taken = home.enter(ROUTE, 6.0)
         assert (taken, connection.is_cut) == (None, True)
         connection.peer.close()
 

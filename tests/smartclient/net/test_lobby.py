@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import socket
 
-from smartclient._call import Origin
 from smartclient.net.lobby import Lobby
 from smartclient.net.pool import Counts
 from smartclient.net.sockets import SocketConnection
 
-KEY = "key"
+from .ways import a_route
+
+ROUTE = a_route(max_connections=2)
 
 
 def entered(lobby: Lobby, owner: object = None) -> SocketConnection:
     """An active connection, whose other end is closed."""
-    pool, connection, _ = lobby.enter(KEY, 2, 0.0, owner)
+    pool, connection, _ = lobby.enter(ROUTE, 0.0, owner)
     if connection is None:
         ours, theirs = socket.socketpair()
         theirs.close()
-        connection = SocketConnection(ours, Origin("http", "a.example", 80), pool)
+        connection = SocketConnection(ours, ROUTE.origin, pool)
         connection.owner = owner
         lobby.fill(connection)
     return connection
@@ -73,7 +74,7 @@ def test_expired_connections_are_closed_at_the_next_call():
     connection = entered(lobby)
     lobby.release(connection, 5.0)
 
-    _, taken, _ = lobby.enter(KEY, 2, 6.0, None)
+    _, taken, _ = lobby.enter(ROUTE, 6.0, None)
 
     assert (taken, connection.sock.fileno()) == (None, -1)
 
@@ -83,6 +84,6 @@ def test_connection_left_alone_is_closed_when_another_origin_is_called():
     connection = entered(lobby)
     lobby.release(connection, 5.0)
 
-    lobby.enter("another", 1, 1000.0, None)
+    lobby.enter(a_route("b.example"), 1000.0, None)
 
     assert connection.sock.fileno() == -1
