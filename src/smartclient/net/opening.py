@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .._call import Span, Timeline
 from . import failures
 from .dial import Connect, Resolve, Secure, Step, dial
+from .dns import RESOLVER, LookUp
 from .pool import Pool
+from .racing import ATTEMPT_DELAY, Race
 from .routes import Route
 from .streams import Keep, StreamConnection
-from .tcp import Address, addresses_of, prepare
+from .tcp import Address, check_connected, prepare, start_connecting
 
 if TYPE_CHECKING:
     from .tls import Trust
@@ -35,12 +39,12 @@ async def open_stream(
     Raises:
         ExchangeError: Of kind resolve, connect, connect_timeout, tls or certificate.
     """
-    opening = _Opening(route, pool, keep, timeout, timeline, monotonic)
+    opening = _Opening(route, pool, keep, timeline, monotonic)
     started = monotonic()
     try:
         async with asyncio.timeout(timeout):
             return await opening.run()
-    except (TimeoutError, _OutOfTimeError):
+    except TimeoutError:
         raise failures.unopened_in_time(
             route.origin, stage=opening.stage, timeout=timeout or 0.0, waited=monotonic() - started
         ) from None
@@ -54,14 +58,12 @@ class _Opening:
         route: Route,
         pool: Pool[StreamConnection],
         keep: Keep,
-        timeout: float | None,
         timeline: Timeline,
         monotonic: Callable[[], float],
     ) -> None:
         self.route, self.pool, self.keep = route, pool, keep
         self.timeline, self.monotonic = timeline, monotonic
         self.loop = asyncio.get_running_loop()
-        self.by = None if timeout is None else self.loop.time() + timeout
         self.connection: StreamConnection | None = None
         self.stage = "dns"
 
@@ -88,9 +90,9 @@ class _Opening:
         match step:
             case Resolve(host, port):
                 self.stage, started = "dns", self.monotonic()
-                found = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                addresses = await self._resolve(host, port)
                 self.timeline.dns = Span(started, self.monotonic())
-                return addresses_of(found)
+                return addresses
             case Connect(addresses):
                 self.stage, started = "tcp", self.monotonic()
                 await self._connect(addresses)
@@ -111,29 +113,62 @@ class _Opening:
             raise
         self.connection = connection
 
+    async def _resolve(self, host: str, port: int) -> list[Address]:
+        answer = RESOLVER.ask(host, port)
+        if isinstance(answer, LookUp):
+            done = asyncio.Event()
+            answer.notify(partial(_wake, self.loop, done))
+            await done.wait()
+            answer = answer.result()
+        return answer
+
     async def _connect_tcp(self, addresses: list[Address]) -> socket.socket:
-        last: OSError | None = None
-        for tried, (family, address) in enumerate(addresses):
-            # An equal share of what is left: a dead first address must not use it all up.
-            left = None if self.by is None else self.by - self.loop.time()
-            share = None if left is None else left / (len(addresses) - tried)
-            sock = socket.socket(family, socket.SOCK_STREAM)
-            sock.setblocking(False)
+        if len(addresses) == 1:
+            return await self._attempt(addresses[0])
+        race = Race(addresses)
+        running: dict[asyncio.Task[socket.socket], Address] = {}
+        try:
+            while not race.is_lost:
+                address = race.start()
+                if address is not None:
+                    running[self.loop.create_task(self._attempt(address))] = address
+                    continue
+                patience = ATTEMPT_DELAY if race.has_more else None
+                done, _ = await asyncio.wait(
+                    running, timeout=patience, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not done:
+                    race.is_late()
+                for task in done:
+                    address = running.pop(task)
+                    error = task.exception()
+                    if error is None:
+                        return task.result()
+                    if not isinstance(error, OSError):
+                        raise error
+                    RESOLVER.failed(address)
+                    race.failed(error)
+        finally:
+            # Not awaited: whoever cancels us waits for nobody.
+            for task in running:
+                task.cancel()
+                task.add_done_callback(_close)
+        raise race.error
+
+    async def _attempt(self, address: Address) -> socket.socket:
+        sock = start_connecting(address)
+        try:
+            writable = self.loop.create_future()
+            self.loop.add_writer(sock, _set, writable)
             try:
-                async with asyncio.timeout(share):
-                    await self.loop.sock_connect(sock, address)
-            except OSError as error:
-                sock.close()
-                last = error
-            except BaseException:
-                sock.close()
-                raise
-            else:
-                return sock
-        assert last is not None
-        if isinstance(last, TimeoutError) and last.errno is None:
-            raise _OutOfTimeError
-        raise last
+                await writable
+            finally:
+                self.loop.remove_writer(sock)
+            check_connected(sock)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
 
     async def _secure(self, host: str, trust: Trust) -> None:
         from .tls import TlsBuffer
@@ -149,5 +184,17 @@ class _Opening:
         self.timeline.tls = Span(started, self.monotonic())
 
 
-class _OutOfTimeError(Exception):
-    """Every address was given its share of the time."""
+def _close(attempt: asyncio.Task[socket.socket]) -> None:
+    """Close what has connected though another was faster."""
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().close()
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(event.set)

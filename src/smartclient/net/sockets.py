@@ -12,11 +12,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .._call import Origin, Span, Timeline
+from .._errors import ExchangeError
 from . import failures
 from .dial import Connect, Resolve, Secure, Step, dial
+from .dns import RESOLVER, LookUp
 from .failures import BadReplyError
 from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT
-from .tcp import Address, Readiness, addresses_of, prepare, wait_for
+from .racing import ATTEMPT_DELAY, Race
+from .tcp import (
+    Address,
+    Readiness,
+    check_connected,
+    prepare,
+    start_connecting,
+    wait_for,
+    wait_for_any,
+)
 
 if TYPE_CHECKING:
     from .http1 import ReplyParser
@@ -211,53 +222,87 @@ class Opener:
     def _perform(self, step: Step) -> Any:
         match step:
             case Resolve(host, port):
-                started = self._monotonic()
-                found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                self._timeline.dns = Span(started, self._monotonic())
-                return addresses_of(found)
+                return self._resolve(host, port)
             case Connect(addresses):
                 started = self._monotonic()
                 self._sock = self._connect(addresses)
                 prepare(self._sock)
                 self._timeline.tcp = Span(started, self._monotonic())
-                self._sock.setblocking(False)
                 self._connection = SocketConnection(self._sock, self._route.origin, self._pool)
             case Secure(host, trust):
                 self._secure(host, trust)
         return None
 
-    def _left(self, stage: str, share: int = 1) -> float | None:
-        """Seconds for one of `share` steps; raises when there are none."""
+    def _left(self, stage: str) -> float | None:
+        """The seconds that are left; raises when there are none."""
         if self._timeout is None:
             return None
         waited = self._monotonic() - self._started
-        if share == 0 or waited >= self._timeout:
-            raise failures.unopened_in_time(
-                self._route.origin, stage=stage, timeout=self._timeout, waited=waited
-            )
-        return (self._timeout - waited) / share
+        if waited >= self._timeout:
+            raise self._out_of_time(stage)
+        return self._timeout - waited
+
+    def _out_of_time(self, stage: str) -> ExchangeError:
+        return failures.unopened_in_time(
+            self._route.origin,
+            stage=stage,
+            timeout=self._timeout or 0.0,
+            waited=self._monotonic() - self._started,
+        )
+
+    def _resolve(self, host: str, port: int) -> list[Address]:
+        started = self._monotonic()
+        answer = RESOLVER.ask(host, port)
+        if isinstance(answer, LookUp):
+            if not answer.wait(self._left("dns")):
+                raise self._out_of_time("dns")
+            answer = answer.result()
+        self._timeline.dns = Span(started, self._monotonic())
+        return answer
 
     def _connect(self, addresses: list[Address]) -> socket.socket:
-        last: OSError | None = None
-        for tried, (family, address) in enumerate(addresses):
-            # An equal share of what is left: a dead first address must not use it all up.
-            share = self._left("tcp", len(addresses) - tried)
-            sock = socket.socket(family, socket.SOCK_STREAM)
+        race = Race(addresses)
+        running: dict[socket.socket, Address] = {}
+        try:
+            while not race.is_lost:
+                address = race.start()
+                if address is not None:
+                    try:
+                        running[start_connecting(address)] = address
+                    except OSError as error:
+                        RESOLVER.failed(address)
+                        race.failed(error)
+                    continue
+                winner = self._first_of(running, race)
+                if winner is not None:
+                    del running[winner]
+                    return winner
+        finally:
+            for sock in running:
+                sock.close()
+        raise race.error
+
+    def _first_of(self, running: dict[socket.socket, Address], race: Race) -> socket.socket | None:
+        """Wait for one that is connected; `None`: another may start."""
+        left = self._left("tcp")
+        patience = left
+        if race.has_more:
+            patience = ATTEMPT_DELAY if left is None else min(left, ATTEMPT_DELAY)
+        ready = wait_for_any(running, patience)
+        if not ready:
+            if not race.has_more:
+                raise self._out_of_time("tcp")
+            race.is_late()
+        for sock in ready:
             try:
-                sock.settimeout(share)
-                sock.connect(address)
+                check_connected(sock)
             except OSError as error:
+                RESOLVER.failed(running.pop(sock))
+                race.failed(error)
                 sock.close()
-                last = error
-            except BaseException:
-                sock.close()
-                raise
             else:
                 return sock
-        assert last is not None
-        if isinstance(last, TimeoutError) and last.errno is None:
-            self._left("tcp", 0)
-        raise last
+        return None
 
     def _secure(self, host: str, trust: Trust) -> None:
         from .tls import TlsConnection

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import select
 import socket
 import sys
-from collections.abc import Iterable
-from typing import Any, TypeAlias
+from collections.abc import Collection
+from typing import TypeAlias
 
-__all__ = ["Address", "Readiness", "addresses_of", "numeric_addresses", "prepare", "wait_for"]
+__all__ = [
+    "Address",
+    "Readiness",
+    "check_connected",
+    "numeric_addresses",
+    "prepare",
+    "start_connecting",
+    "wait_for",
+    "wait_for_any",
+]
 
 Address: TypeAlias = tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int]]
 
 _HAS_POLL = hasattr(select, "poll")
 _PROBE_AFTER = 60  # seconds of silence
+_CONNECTING = {0, errno.EINPROGRESS, errno.EWOULDBLOCK}
 
 
 def numeric_addresses(host: str, port: int) -> list[Address] | None:
@@ -27,9 +39,29 @@ def numeric_addresses(host: str, port: int) -> list[Address] | None:
     return None
 
 
-def addresses_of(found: Iterable[tuple[Any, ...]]) -> list[Address]:
-    """What `getaddrinfo` found, in its order of preference."""
-    return [(family, address) for family, _, _, _, address in found]
+def start_connecting(address: Address) -> socket.socket:
+    """A socket that connects to `address` while nobody waits for it.
+
+    Raises:
+        OSError: It failed at once.
+    """
+    sock = socket.socket(address[0], socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        failure = sock.connect_ex(address[1])
+        if failure not in _CONNECTING:
+            raise OSError(failure, os.strerror(failure))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def check_connected(sock: socket.socket) -> None:
+    """Raise the `OSError` for which a socket that can be written did not connect."""
+    failure = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if failure:
+        raise OSError(failure, os.strerror(failure))
 
 
 def prepare(sock: socket.socket) -> None:
@@ -55,6 +87,19 @@ def wait_for(sock: socket.socket, *, write: bool, timeout: float | None) -> bool
         return bool(poll.poll(None if timeout is None else timeout * 1000.0))
     readers, writers = ([], [sock]) if write else ([sock], [])
     return any(select.select(readers, writers, readers + writers, timeout))
+
+
+def wait_for_any(socks: Collection[socket.socket], timeout: float | None) -> list[socket.socket]:
+    """Those of `socks` that can be written within `timeout` seconds, or have failed."""
+    if not _HAS_POLL:
+        _, ready, failed = select.select([], socks, socks, timeout)
+        return list({*ready, *failed})
+    by_number = {sock.fileno(): sock for sock in socks}
+    poll = select.poll()
+    for number in by_number:
+        poll.register(number, select.POLLOUT)
+    found = poll.poll(None if timeout is None else timeout * 1000.0)
+    return [by_number[number] for number, _ in found]
 
 
 class Readiness:

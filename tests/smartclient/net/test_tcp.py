@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from smartclient.net.tcp import Readiness, addresses_of, numeric_addresses, prepare, wait_for
+from smartclient.net.tcp import Readiness, numeric_addresses, prepare, wait_for
 
 
 @pytest.mark.parametrize(
@@ -18,12 +18,6 @@ from smartclient.net.tcp import Readiness, addresses_of, numeric_addresses, prep
 )
 def test_number_needs_no_look_up(host, expected):
     assert numeric_addresses(host, 80) == expected
-
-
-def test_addresses_keep_the_resolvers_order():
-    found = [(socket.AF_INET6, 1, 6, "", ("::1", 80, 0, 0)), (socket.AF_INET, 1, 6, "", ("a", 80))]
-
-    assert [address for _, address in addresses_of(found)] == [("::1", 80, 0, 0), ("a", 80)]
 
 
 def test_socket_sends_at_once_and_probes_a_silent_peer():
