@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Attempt",
     "Call",
+    "Deadline",
     "Headers",
     "Origin",
     "Reply",
@@ -128,13 +129,27 @@ class Timeout(Struct, frozen=True, kw_only=True):
         connect: Address look-up, TCP and TLS together.
         pool: Waiting for a connection to become free.
         write: One write to the socket.
-        read: One silence while the reply is awaited or read.
+        read: One silence of the connection while the reply is awaited or read.
+        first_event: From the request until a stream's first event with content.
+        idle: Waiting for a stream's next event with content; pings and comments are none.
+        total: The whole call: every attempt, the waits between them, and the body.
     """
 
     connect: float | None = 5.0
     pool: float | None = 10.0
     write: float | None = 60.0
     read: float | None = 600.0
+    first_event: float | None = 600.0
+    idle: float | None = 300.0
+    total: float | None = None
+
+
+class Deadline(Struct, frozen=True):
+    """Until when something must have happened, in monotonic seconds, and whose limit that is."""
+
+    at: float
+    limit: Literal["first_event", "idle", "total"]
+    seconds: float
 
 
 class Span(Struct, frozen=True):
@@ -149,7 +164,12 @@ class Span(Struct, frozen=True):
 
 
 class Timeline(Struct):
-    """When each stage of one exchange was, in monotonic seconds; `None`: it was not."""
+    """When each stage of one exchange was, in monotonic seconds; `None`: it was not.
+
+    Attributes:
+        deadline: Bounds every wait of the exchange, beside the limit of its stage; set by
+            whoever knows what the bytes mean.
+    """
 
     pool: Span | None = None
     dns: Span | None = None
@@ -160,6 +180,17 @@ class Timeline(Struct):
     last_byte: float | None = None
     reused: bool = False
     protocol: str | None = None
+    deadline: Deadline | None = None
+
+    def within(
+        self, timeout: float | None, now: Callable[[], float]
+    ) -> tuple[float | None, Deadline | None]:
+        """How long to wait at most, and the deadline if it is what bounds the wait."""
+        deadline = self.deadline
+        if deadline is None:
+            return timeout, None
+        left = max(0.0, deadline.at - now())
+        return (timeout, None) if timeout is not None and timeout < left else (left, deadline)
 
 
 class Attempt(Struct):

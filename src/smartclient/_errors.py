@@ -43,6 +43,7 @@ ExchangeKind = Literal[
     "resolve",  # the host name has no address
     "connect",  # no connection: refused, unreachable, reset
     "connect_timeout",
+    "proxy",  # a proxy refuses to lead there
     "tls",  # the handshake failed
     "certificate",  # the server's certificate is not trusted
     "pool_timeout",  # no connection became free
@@ -50,6 +51,9 @@ ExchangeKind = Literal[
     "write_timeout",
     "read",  # the connection broke while the reply was read
     "read_timeout",
+    "first_event_timeout",  # the three limits of a call that no stage knows
+    "idle_timeout",
+    "total_timeout",
     "closed",  # the server closed before a complete reply
     "protocol",  # the server's bytes are not HTTP
     "limit",  # the reply crosses one of our bounds

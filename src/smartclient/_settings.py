@@ -32,7 +32,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     Args:
         timeout: Limits of each stage. One number is the longest silence while a reply is
-            awaited or read, in seconds.
+            awaited or read, in seconds; in a stream only events with content break it.
         max_retries: How often a call is sent again at most; a call's own limit, or `stop`,
             comes first.
         stop: A tenacity `stop` in place of `max_retries`.
@@ -143,14 +143,17 @@ def timeout_of(value: Any, default: Timeout) -> Timeout:
             _check_seconds(f"timeout.{name}", getattr(value, name))
         return value
     if value is None:
-        return msgspec.structs.replace(default, read=None)
+        return msgspec.structs.replace(default, read=None, first_event=None, idle=None)
     _check_seconds("timeout", value)
     shorter = {
         name: min(value, limit)
         for name in ("connect", "pool", "write")
         if (limit := getattr(default, name)) is not None
     }
-    return msgspec.structs.replace(default, read=float(value), **shorter)
+    silence = float(value)
+    return msgspec.structs.replace(
+        default, read=silence, first_event=silence, idle=silence, **shorter
+    )
 
 
 def _check_seconds(name: str, value: Any) -> None:

@@ -47,9 +47,11 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
     """
     target: Any = client
     chosen = settings_of(settings, options)
-    if chosen.timeout != Timeout():
+    usual, given = Timeout(), chosen.timeout
+    if any(getattr(given, name) != getattr(usual, name) for name in _SDKS_OWN):
         raise ValueError(
-            "timeout is the SDK's own where it is wrapped: give it to its client, or to the call"
+            "the SDK's own timeout holds where it is wrapped: give it to its client, or to the "
+            "call; first_event, idle and total of a Timeout are ours"
         )
     if chosen.stop is not None:
         raise ValueError(
@@ -221,6 +223,7 @@ def _is_keepalive(http_client: Any, socket_options: Iterable[Any]) -> bool:
 
 
 _USUAL = Settings()
+_SDKS_OWN = ("connect", "pool", "write", "read")
 _MOST_CONNECTIONS = 1_000_000  # what "no limit" comes to
 
 

@@ -11,7 +11,8 @@ from smartclient._request import PerCall, Session
 from smartclient._settings import Settings
 from smartclient.testing import ManualClock
 
-SHORT = Timeout(connect=2, pool=2, write=2, read=2.0)
+SHORT = Timeout(connect=2, pool=2, write=2, read=2.0, first_event=2.0, idle=2.0)
+ENDLESS = Timeout(read=None, first_event=None, idle=None)
 PAYLOAD = {"model": "tiny", "max_tokens": 8, "messages": []}
 
 
@@ -202,7 +203,7 @@ def test_extra_query_and_body_are_added():
     ("given", "timeout"),
     [
         pytest.param(PerCall(), Timeout(read=9.0), id="the-clients"),
-        pytest.param(PerCall(timeout=None), Timeout(read=None), id="none"),
+        pytest.param(PerCall(timeout=None), ENDLESS, id="none"),
         pytest.param(PerCall(timeout=2), SHORT, id="number"),
         pytest.param(PerCall(timeout=Timeout(pool=1.0)), Timeout(pool=1.0), id="whole"),
     ],

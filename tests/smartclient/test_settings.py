@@ -71,7 +71,9 @@ def test_a_setting_out_of_range_says_what_would_do(options, message):
 
 
 def test_one_number_is_the_longest_silence_and_shortens_the_rest():
-    assert timeout_of(7, Timeout()) == Timeout(connect=5.0, pool=7, write=7, read=7.0)
+    assert timeout_of(7, Timeout(total=50.0)) == Timeout(
+        connect=5.0, pool=7, write=7, read=7.0, first_event=7.0, idle=7.0, total=50.0
+    )
 
 
 def test_settings_take_one_number_too():
@@ -89,7 +91,7 @@ def test_a_stage_without_a_limit_stays_without():
 
 
 def test_none_waits_for_a_reply_for_ever():
-    assert timeout_of(None, Timeout()) == Timeout(read=None)
+    assert timeout_of(None, Timeout()) == Timeout(read=None, first_event=None, idle=None)
 
 
 def test_a_whole_timeout_is_taken_as_it_is():

@@ -332,7 +332,7 @@ def test_a_client_of_ours_needs_no_wrapping():
     [
         pytest.param({"max_retrys": 1}, TypeError, "did you mean 'max_retries'", id="unknown"),
         pytest.param({"max_retries": -1}, ValueError, "at least 0", id="range"),
-        pytest.param({"timeout": 5.0}, ValueError, "timeout is the SDK's own", id="timeout"),
+        pytest.param({"timeout": 5.0}, ValueError, "the SDK's own timeout holds", id="timeout"),
         pytest.param({"stop": bool}, ValueError, "stop has no effect", id="stop"),
     ],
 )

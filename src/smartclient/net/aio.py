@@ -16,12 +16,13 @@ from .._errors import ExchangeError
 from . import failures
 from .failures import BadReplyError
 from .homes import Home, all_homes, home_of_loop
-from .http1 import LAST_CHUNK, ReplyParser, chunk, head_of, joined
+from .http1 import head_of
+from .link import Lane, Link, Piece
 from .opening import open_stream
 from .options import DEFAULTS, SYSTEM_CLOCK, NetOptions
 from .pool import Counts, Pool, Waiter
+from .refusals import check_forwarded
 from .routes import Route, Routes
-from .streams import StreamConnection
 
 __all__ = ["WRITE_SIZE", "AsyncConnections", "Response", "close_idle", "counts"]
 
@@ -67,13 +68,15 @@ class AsyncConnections:
             ExchangeError: No reply came.
             ValueError: Something in `call` that HTTP cannot carry.
         """
-        head = head_of(call)
+        forwarder = self._routes.to(call.origin).forwarder
+        head = head_of(call, forwarder)
         while True:
             connection = await self._obtain(call, timeline)
             response = Response(connection, call, timeline, self._clock, self._options)
             try:
                 if await response._send(head):
                     await response._read_head()
+                    check_forwarded(call.origin, forwarder, response.status)
                     return response
             except BaseException:
                 response.cut()
@@ -91,39 +94,41 @@ class AsyncConnections:
                 with contextlib.suppress(RuntimeError):  # that loop is closed
                     loop.call_soon_threadsafe(home.evict, self)
 
-    async def _obtain(self, call: Call, timeline: Timeline) -> StreamConnection:
+    async def _obtain(self, call: Call, timeline: Timeline) -> Lane:
         while True:
             home, route = await home_of_loop(), self._routes.to(call.origin)
             pool, connection = await self._enter(home, route, call, timeline)
             while connection is not None:
-                if await self._make_fit(connection):
-                    return connection
+                if (lane := await self._fit_lane(connection)) is not None:
+                    return lane
                 if connection not in pool.active:
                     break  # closed meanwhile, and its place was given away
                 # Its place is kept: whoever has waited in line does not wait again.
-                dead, connection = connection, pool.swap(connection, self._clock.monotonic())
-                dead.drop()
+                unfit, connection = connection, pool.swap(connection, self._clock.monotonic())
+                if unfit not in pool.active:  # where it is, others' calls are on it
+                    unfit.drop()
             else:
                 return await self._open(home, route, pool, call, timeline)
 
     async def _enter(
         self, home: Home, route: Route, call: Call, timeline: Timeline
-    ) -> tuple[Pool[StreamConnection], StreamConnection | None]:
+    ) -> tuple[Pool[Link], Link | None]:
         """An idle connection, or `None` and a place to open one; waits for either."""
         self._check_open()
         started = self._clock.monotonic()
         pool, connection = home.enter(route, started)
         if connection is None and not pool.reserve():
             try:
-                connection = await self._queue(pool, call)
+                connection = await self._queue(pool, call, timeline)
             finally:
                 timeline.pool = Span(started, self._clock.monotonic())
         return pool, connection
 
-    async def _queue(self, pool: Pool[StreamConnection], call: Call) -> StreamConnection | None:
-        loop, timeout = asyncio.get_running_loop(), call.timeout.pool
+    async def _queue(self, pool: Pool[Link], call: Call, timeline: Timeline) -> Link | None:
+        loop = asyncio.get_running_loop()
+        timeout, by = timeline.within(call.timeout.pool, self._clock.monotonic)
         future = loop.create_future()
-        waiter = Waiter[StreamConnection](partial(_resolve, future), self)
+        waiter = Waiter[Link](partial(_resolve, future), self)
         pool.wait(waiter)
         started = loop.time()
         timer = None if timeout is None else loop.call_later(timeout, _resolve, future)
@@ -140,7 +145,7 @@ class AsyncConnections:
         pool.leave(waiter)
         self._check_open()
         counted = pool.counts
-        raise failures.pool_timeout(
+        error = failures.pool_timeout(
             call.origin,
             timeout=timeout or 0.0,
             waited=loop.time() - started,
@@ -148,24 +153,26 @@ class AsyncConnections:
             active=counted.active,
             queued=counted.queued,
         )
+        raise failures.late(error, by, stage="pool")
 
-    async def _make_fit(self, connection: StreamConnection) -> bool:
-        connection.owner = self
+    async def _fit_lane(self, connection: Link) -> Lane | None:
+        """What carries a call on `connection`; `None`: it cannot carry another one."""
+        lane = connection.lane(self)
         try:
             self._check_open()
-            return await connection.is_fit()
+            return lane if await lane.is_fit() else None
         except BaseException:
-            connection.drop()
+            lane.drop()
             raise
 
     async def _open(
         self,
         home: Home,
         route: Route,
-        pool: Pool[StreamConnection],
+        pool: Pool[Link],
         call: Call,
         timeline: Timeline,
-    ) -> StreamConnection:
+    ) -> Lane:
         try:
             connection = await open_stream(
                 route,
@@ -178,12 +185,12 @@ class AsyncConnections:
         except BaseException:
             pool.vacate()
             raise
-        connection.owner = self
-        pool.fill(connection)
+        pool.fill(connection, connection.room)
+        lane = connection.lane(self)
         if self._is_closed:
-            connection.drop()
+            lane.drop()
             self._check_open()
-        return connection
+        return lane
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -218,14 +225,14 @@ class Response:
 
     def __init__(
         self,
-        connection: StreamConnection,
+        connection: Lane,
         call: Call,
         timeline: Timeline,
         clock: Clock,
         options: NetOptions,
     ) -> None:
         self._connection = connection
-        self._parser = ReplyParser(call.method)
+        self._parser = connection.reply_to(call.method)
         self._call = call
         self._timeline = timeline
         self._clock = clock
@@ -279,10 +286,10 @@ class Response:
     async def _send(self, head: bytes) -> bool:
         """Write the request; false: closed before the first byte, so another may carry it."""
         connection, timeline, monotonic = self._connection, self._timeline, self._clock.monotonic
-        timeline.reused = connection.num_exchanges > 0
+        timeline.reused = connection.is_reused
         connection.begin(self._parser, timeline, monotonic, self._options.idle_expiry)
         started = monotonic()
-        failure = await self._write_all(head, self._call.body)
+        failure = await self._write_all(head)
         timeline.send = Span(started, monotonic())
         if failure is None:
             return True
@@ -290,46 +297,44 @@ class Response:
             return False
         raise failure
 
-    async def _write_all(self, head: bytes, body: Any) -> ExchangeError | None:
-        if isinstance(body, (bytes, bytearray)):
-            first, rest = joined(head, body)
-            failure = await self._write(first)
-            while rest and failure is None and self._parser.status is None:
-                failure, rest = await self._write(rest[:WRITE_SIZE]), rest[WRITE_SIZE:]
-        else:
-            # The head goes first and alone: a connection found closed has cost no body.
-            failure = await self._write(head)
-            if failure is None:
-                failure = await self._write_chunks(body)
+    async def _write_all(self, head: bytes) -> ExchangeError | None:
+        connection, call, parser = self._connection, self._call, self._parser
+        first, rest = connection.opening(call, head)
+        failure = await self._write(first)
+        while rest and failure is None and parser.status is None:
+            failure, rest = await self._write(rest[:WRITE_SIZE]), rest[WRITE_SIZE:]
+        if failure is None and not isinstance(call.body, (bytes, bytearray)):
+            failure = await self._write_pieces(call.body)
         # A reply that came first is read, but its connection cannot be used again.
-        self._connection.is_sending = self._parser.status is not None
-        return None if self._parser.status is not None else failure
+        connection.is_sending = parser.status is not None
+        return None if parser.status is not None else failure
 
-    async def _write_chunks(self, body: Any) -> ExchangeError | None:
+    async def _write_pieces(self, body: Any) -> ExchangeError | None:
+        framed = self._connection.framed
         if hasattr(body, "__aiter__"):
             async for data in body:
-                failure = await self._write(chunk(data))
+                failure = await self._write(piece) if (piece := framed(data)) else None
                 if failure is not None or self._parser.status is not None:
                     return failure
         else:
             for data in body:
-                failure = await self._write(chunk(data))
+                failure = await self._write(piece) if (piece := framed(data)) else None
                 if failure is not None or self._parser.status is not None:
                     return failure
-        return await self._write(LAST_CHUNK)
+        return await self._write(self._connection.ending())
 
-    async def _write(self, data: bytes | memoryview) -> ExchangeError | None:
+    async def _write(self, data: Piece) -> ExchangeError | None:
         """Write one piece; what went wrong, unless it was our own patience."""
-        if not data:
-            return None
-        connection, timeout = self._connection, self._call.timeout.write
-        origin, reused = self._call.origin, self._timeline.reused
+        connection, timeline = self._connection, self._timeline
+        origin, reused = self._call.origin, timeline.reused
+        timeout, by = timeline.within(self._call.timeout.write, self._clock.monotonic)
         try:
             await connection.write(data, timeout)
         except TimeoutError:
-            raise failures.write_timeout(
+            late = failures.write_timeout(
                 origin, timeout=timeout or 0.0, sent=connection.sent, reused=reused
-            ) from None
+            )
+            raise failures.late(late, by, stage="send") from None
         except OSError as error:
             if connection.is_cut:
                 raise failures.closed_by_us(origin, sent=connection.sent, reused=reused) from None
@@ -346,8 +351,9 @@ class Response:
 
     async def _advance(self, awaited: str) -> None:
         """Wait for what comes next; a failure cuts the connection."""
-        connection, timeout = self._connection, self._call.timeout.read
-        origin, reused = self._call.origin, self._timeline.reused
+        connection, timeline = self._connection, self._timeline
+        origin, reused = self._call.origin, timeline.reused
+        timeout, by = timeline.within(self._call.timeout.read, self._clock.monotonic)
         failure = connection.failure
         try:
             if not self._is_mine():
@@ -360,9 +366,10 @@ class Response:
             await connection.wait(timeout)
         except TimeoutError:
             self.cut()
-            raise failures.read_timeout(
+            late = failures.read_timeout(
                 origin, timeout=timeout or 0.0, awaited=awaited, reused=reused
-            ) from None
+            )
+            raise failures.late(late, by, stage=failures.stage_of(self._parser.is_begun)) from None
         except BaseException:
             self.cut()
             raise

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .._call import Call, Headers, Span, Timeline
@@ -19,6 +19,7 @@ from .http1 import LAST_CHUNK, ReplyParser, chunk, head_of, joined
 from .lobby import Lobby
 from .options import DEFAULTS, SYSTEM_CLOCK, NetOptions
 from .pool import Counts, Pool
+from .refusals import check_forwarded
 from .routes import Route, Routes
 from .sockets import Opener, SocketConnection
 
@@ -66,13 +67,15 @@ class Connections:
             ExchangeError: No reply came.
             ValueError: Something in `call` that HTTP cannot carry.
         """
-        head = head_of(call)
+        forwarder = self._routes.to(call.origin).forwarder
+        head = head_of(call, forwarder)
         while True:
             connection = self._obtain(call, timeline)
             response = Response(connection, call, timeline, self._clock, self._options)
             try:
                 if response._send(head):
                     response._read_head()
+                    check_forwarded(call.origin, forwarder, response.status)
                     return response
             except BaseException:
                 response.cut()
@@ -92,14 +95,14 @@ class Connections:
         route = self._routes.to(call.origin)
         pool, connection, waiter = _lobby.enter(route, started, self)
         if waiter is not None:
-            timeout = call.timeout.pool
+            timeout, by = timeline.within(call.timeout.pool, monotonic)
             is_granted = _lobby.wait(pool, waiter, timeout)
             connection, now = waiter.connection, monotonic()
             timeline.pool = Span(started, now)
             if not is_granted:
                 self._check_open()
                 queued = pool.counts
-                raise failures.pool_timeout(
+                error = failures.pool_timeout(
                     call.origin,
                     timeout=timeout or 0.0,
                     waited=now - started,
@@ -107,6 +110,7 @@ class Connections:
                     active=queued.active,
                     queued=queued.queued,
                 )
+                raise failures.late(error, by, stage="pool")
         while connection is not None:
             try:
                 connection.owner = self
@@ -237,7 +241,7 @@ class Response:
         timeline.reused = connection.num_exchanges > 0
         connection.num_exchanges += 1
         started = self._clock.monotonic()
-        failure = _write(connection, self._call, head)
+        failure = _write(connection, self._call, head, timeline, self._clock.monotonic)
         timeline.send = Span(started, self._clock.monotonic())
         if failure is not None:
             if failure.sent == "nothing" and timeline.reused and failure.kind == "write":
@@ -278,7 +282,7 @@ class Response:
         if parser.failure is not None:
             self.cut()
             raise failures.broken(origin, parser.failure, reused=reused) from parser.failure
-        timeout = self._call.timeout.read
+        timeout, by = timeline.within(self._call.timeout.read, self._clock.monotonic)
         try:
             data = connection.receive(timeout)
             if connection.is_cut:
@@ -288,9 +292,10 @@ class Response:
             parser.feed(data)
         except TimeoutError:
             self.cut()
-            raise failures.read_timeout(
+            late = failures.read_timeout(
                 origin, timeout=timeout or 0.0, awaited=awaited, reused=reused
-            ) from None
+            )
+            raise failures.late(late, by, stage=failures.stage_of(parser.is_begun)) from None
         except BadReplyError:
             return  # what came before it is read first
         except OSError as error:
@@ -318,22 +323,31 @@ def _drop(connection: SocketConnection) -> None:
     _lobby.discard(connection)
 
 
-def _write(connection: SocketConnection, call: Call, head: bytes) -> ExchangeError | None:
+def _write(
+    connection: SocketConnection,
+    call: Call,
+    head: bytes,
+    timeline: Timeline,
+    monotonic: Callable[[], float],
+) -> ExchangeError | None:
     """Write the whole request; what went wrong."""
     origin, reused = call.origin, connection.num_exchanges > 1
     sent: Sent = "nothing"
     for piece in _pieces(head, call.body):
         rest: bytes | memoryview = piece
         while rest:
+            timeout, by = timeline.within(call.timeout.write, monotonic)
             try:
-                written = connection.send(rest, call.timeout.write)
+                written = connection.send(rest, timeout)
             except TimeoutError:
-                timeout = call.timeout.write or 0.0
-                return failures.write_timeout(origin, timeout=timeout, sent=sent, reused=reused)
-            except OSError as error:
+                error = failures.write_timeout(
+                    origin, timeout=timeout or 0.0, sent=sent, reused=reused
+                )
+                return failures.late(error, by, stage="send")
+            except OSError as failure:
                 if connection.is_cut:
                     raise failures.closed_by_us(origin, sent=sent, reused=reused) from None
-                return failures.unsent(origin, error, sent=sent, reused=reused)
+                return failures.unsent(origin, failure, sent=sent, reused=reused)
             sent = "part"
             rest = memoryview(rest)[written:] if written < len(rest) else b""
     return None

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import socket
+from typing import TYPE_CHECKING
 
-from .._call import Origin
+from .._call import Deadline, Origin
 from .._errors import ExchangeError, ExchangeKind, Sent
+
+if TYPE_CHECKING:
+    from .proxy import Proxy
 
 __all__ = [
     "BadReplyError",
     "broken",
     "client_closed",
     "closed_by_us",
+    "late",
+    "other_family",
     "pool_timeout",
     "read_timeout",
+    "stage_of",
     "unopened",
     "unopened_in_time",
     "unread",
@@ -45,29 +52,55 @@ def _reason(error: Exception) -> str:
     return type(error).__name__
 
 
-def unresolved(origin: Origin, error: OSError | UnicodeError) -> ExchangeError:
+def _peer(origin: Origin, via: Proxy | None) -> str:
+    """Who is spoken to: the origin, or the proxy on the way to it."""
+    return str(origin) if via is None else f"the proxy {via}, on the way to {origin}"
+
+
+def unresolved(
+    origin: Origin, error: OSError | UnicodeError, via: Proxy | None = None
+) -> ExchangeError:
+    where = "base_url" if via is None else "proxy="
     return ExchangeError(
-        f"the host name of {origin} has no address ({_reason(error)}); "
-        "check base_url and the network",
+        f"the host name of {_peer(origin, via)} has no address ({_reason(error)}); "
+        f"check {where} and the network",
         kind="resolve",
         origin=str(origin),
     )
 
 
-def unopened(origin: Origin, error: OSError, *, tried: int) -> ExchangeError:
+def unopened(
+    origin: Origin, error: OSError, *, tried: int, via: Proxy | None = None
+) -> ExchangeError:
     addresses = "its address" if tried == 1 else f"any of its {tried} addresses"
+    who = "server" if via is None else "proxy"
     return ExchangeError(
-        f"no connection to {origin}: {_reason(error)} at {addresses}; "
-        "check that the server runs and that the network lets this through",
+        f"no connection to {_peer(origin, via)}: {_reason(error)} at {addresses}; "
+        f"check that the {who} runs and that the network lets this through",
         kind="connect",
         origin=str(origin),
     )
 
 
-def unopened_in_time(origin: Origin, *, stage: str, timeout: float, waited: float) -> ExchangeError:
+def other_family(origin: Origin, local_address: str, via: Proxy | None) -> ExchangeError:
+    kind = "IPv6" if ":" in local_address else "IPv4"
     return ExchangeError(
-        f"no connection to {origin} after {waited:.1f} s, in stage {stage} "
-        f"(timeout.connect is {timeout:g} s for look-up, TCP and TLS together); raise it, "
+        f"no connection to {_peer(origin, via)}: it has no {kind} address, and local_address= "
+        f"is {local_address}; leave it out, or give an address of the other kind",
+        kind="resolve",
+        origin=str(origin),
+    )
+
+
+def unopened_in_time(
+    origin: Origin, *, stage: str, timeout: float, waited: float, via: Proxy | None = None
+) -> ExchangeError:
+    peer, steps = str(origin), "look-up, TCP and TLS"
+    if via is not None:
+        peer, steps = f"{origin} through the proxy {via}", "look-up, TCP, the proxy and TLS"
+    return ExchangeError(
+        f"no connection to {peer} after {waited:.1f} s, in stage {stage} "
+        f"(timeout.connect is {timeout:g} s for {steps} together); raise it, "
         "or check the network",
         kind="connect_timeout",
         origin=str(origin),
@@ -83,6 +116,51 @@ def pool_timeout(
         "raise max_connections, or close replies that nobody reads",
         kind="pool_timeout",
         origin=str(origin),
+    )
+
+
+_LATE: dict[str, ExchangeKind] = {
+    "first_event": "first_event_timeout",
+    "idle": "idle_timeout",
+    "total": "total_timeout",
+}
+
+
+def stage_of(begun: bool) -> str:
+    """Where a reply stands that is awaited, or that is being read (`begun`)."""
+    return "decode" if begun else "ttft"
+
+
+def late(error: ExchangeError, deadline: Deadline | None, *, stage: str) -> ExchangeError:
+    """The error for `deadline`, where that is what ended a wait; else `error`."""
+    if deadline is None:
+        return error
+    waited = f"{deadline.seconds:g} s"
+    match deadline.limit:
+        case "first_event":
+            message = (
+                f"{error.origin} sent nothing with content within {waited} of the request, "
+                f"in stage {stage} (timeout.first_event is {waited}, and pings do not count); "
+                "raise it if the model thinks for longer"
+            )
+        case "idle":
+            message = (
+                f"{error.origin} sent nothing with content for {waited} in the middle of a "
+                f"stream, in stage {stage} (timeout.idle is {waited}, and pings do not count); "
+                "raise it if the model pauses for longer"
+            )
+        case "total":
+            message = (
+                f"the call to {error.origin} was not done after {waited}, in stage {stage} "
+                f"(timeout.total is {waited}, with all attempts and waits); raise it, or ask "
+                "for less"
+            )
+    return ExchangeError(
+        message,
+        kind=_LATE[deadline.limit],
+        sent=error.sent,
+        origin=error.origin,
+        reused=error.reused,
     )
 
 

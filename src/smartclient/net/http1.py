@@ -16,6 +16,8 @@ from httptools import HttpParserError, HttpResponseParser
 
 from .._call import Call, Headers, Origin
 from .failures import BadReplyError
+from .proxy import Proxy
+from .secret import SecretBytes
 
 __all__ = ["HEAD_LIMIT", "JOIN_LIMIT", "LAST_CHUNK", "ReplyParser", "chunk", "head_of", "joined"]
 
@@ -35,13 +37,6 @@ _CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 _FRAMING = ("connection", "keep-alive", "content-length", "transfer-encoding")
 _FRAMING_LENGTHS = frozenset(map(len, _FRAMING))
 _BODILESS = frozenset({"GET", "HEAD", "DELETE", "OPTIONS", "TRACE"})
-
-
-class _Head(bytes):
-    """Bytes that hold a key: what shows the frames of an error shows nothing of it."""
-
-    def __repr__(self) -> str:
-        return f"Head({len(self):,} bytes, not shown)"
 
 
 @lru_cache(maxsize=512)
@@ -80,8 +75,10 @@ def _host_of(origin: Origin) -> str:
     return host if origin.port == default else f"{host}:{origin.port}"
 
 
-def head_of(call: Call) -> _Head:
+def head_of(call: Call, forwarder: Proxy | None = None) -> SecretBytes:
     """The request line and header fields of `call`, `host` first, up to the empty line.
+
+    A `forwarder`, a proxy that is given the request itself, gets the whole URL.
 
     Raises:
         ValueError: A method, target, header name or value that HTTP cannot carry, or a
@@ -93,13 +90,13 @@ def head_of(call: Call) -> _Head:
         raise ValueError("the method is no HTTP token; use one such as GET or POST")
     if not (target.isascii() and target.isprintable()) or " " in target or not target:
         raise ValueError("the path and query hold spaces or characters outside ASCII; quote them")
-    head = _fields_of(call)
+    head = _fields_of(call, forwarder)
     if head is None:
         raise _refuse_header(call)
     return head
 
 
-def _fields_of(call: Call) -> _Head | None:
+def _fields_of(call: Call, forwarder: Proxy | None) -> SecretBytes | None:
     """The head; `None` for fields that cannot be sent: no frame of their error holds them."""
     lines, values, host = [], [], None
     for name, value in call.headers.fields:
@@ -116,9 +113,13 @@ def _fields_of(call: Call) -> _Head | None:
     is_plain = together.isascii() and together.isprintable()
     if not (is_plain or _VALUE.fullmatch(together)):
         return None
-    first = f"{call.method} {call.target} HTTP/1.1\r\nhost: {host or _host_of(call.origin)}\r\n"
+    target, host = call.target, host or _host_of(call.origin)
+    if forwarder is not None:
+        target = f"http://{_host_of(call.origin)}{target}"
+        lines += [f"{n}: {v}\r\n" for n, v in forwarder.told() if call.headers.get(n) is None]
+    first = f"{call.method} {target} HTTP/1.1\r\nhost: {host}\r\n"
     last = f"{_delimiter(call.method, call.body)}\r\n"
-    return _Head("".join((first, *lines, last)).encode("latin-1"))
+    return SecretBytes("".join((first, *lines, last)).encode("latin-1"))
 
 
 def _delimiter(method: str, body: object) -> str:
@@ -133,10 +134,10 @@ def _delimiter(method: str, body: object) -> str:
     return "transfer-encoding: chunked\r\n"
 
 
-def joined(head: bytes, body: bytes | bytearray) -> tuple[_Head, memoryview | None]:
+def joined(head: bytes, body: bytes | bytearray) -> tuple[SecretBytes, memoryview | None]:
     """What to write first, and what is left of a body too large to be copied."""
     rest = memoryview(body)[JOIN_LIMIT:] if len(body) > JOIN_LIMIT else None
-    return _Head(head + body[:JOIN_LIMIT]), rest
+    return SecretBytes(head + body[:JOIN_LIMIT]), rest
 
 
 def chunk(data: bytes) -> bytes:
@@ -151,6 +152,7 @@ class ReplyParser:
         status: `None` until the head is complete.
         is_begun: Some byte has come.
         is_complete: The reply has ended.
+        is_overrun: Bytes came after its end.
         keep_alive: The connection can carry another call once the reply is complete.
         idle_timeout: Seconds the server will keep the idle connection, where it says so.
         unread: Body bytes that wait to be taken.
@@ -162,7 +164,7 @@ class ReplyParser:
         "_body",
         "_buffer",
         "_framing",
-        "_is_head_request",
+        "_is_bodiless",
         "_parser",
         "_remaining",
         "failure",
@@ -170,6 +172,7 @@ class ReplyParser:
         "idle_timeout",
         "is_begun",
         "is_complete",
+        "is_overrun",
         "keep_alive",
         "protocol",
         "reason",
@@ -179,7 +182,7 @@ class ReplyParser:
     )
 
     def __init__(self, method: str) -> None:
-        self._is_head_request = method == "HEAD"
+        self._is_bodiless = method in ("HEAD", "CONNECT")
         self._buffer = b""
         self._framing = 0  # bytes of heads, then bytes since the last one of a body
         self._parser: HttpResponseParser | None = None  # of a chunked body
@@ -189,7 +192,7 @@ class ReplyParser:
         self.reason = ""
         self.protocol = "HTTP/1.1"
         self.headers = Headers()
-        self.is_begun = self.is_complete = False
+        self.is_begun = self.is_complete = self.is_overrun = False
         self.keep_alive = True
         self.idle_timeout: float | None = None
         self.unread = self.received = 0
@@ -218,7 +221,8 @@ class ReplyParser:
             if not data:
                 return
         if self.is_complete:
-            self.keep_alive = False  # bytes after the end: what they belong to is unknown
+            self.is_overrun = True
+            self.keep_alive = False  # what they belong to is unknown
         elif self._parser is not None:
             self._feed_chunked(data)
         elif self._remaining is None:
@@ -336,7 +340,7 @@ class ReplyParser:
                 case "keep-alive":
                     found = re.search(r"timeout\s*=\s*(\d{1,9})", value, re.IGNORECASE)
                     self.idle_timeout = float(found[1]) if found else None
-        if self._is_head_request or status in (204, 304) or (length == 0 and coding is None):
+        if self._is_bodiless or status in (204, 304) or (length == 0 and coding is None):
             self.is_complete = True
         elif coding is not None:
             if coding.rpartition(",")[2].strip() == "chunked":

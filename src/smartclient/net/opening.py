@@ -7,33 +7,39 @@ import contextlib
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._call import Span, Timeline
 from . import failures
-from .dial import Connect, Resolve, Secure, Step, dial
+from .approach import Approach
+from .dial import Connect, Receive, Resolve, Secure, SecureProxy, Send, Step, dial
 from .dns import RESOLVER, LookUp
+from .link import Keep, Link
 from .pool import Pool
 from .racing import ATTEMPT_DELAY, Race
 from .routes import Route
-from .streams import Keep, StreamConnection
-from .tcp import Address, check_connected, prepare, start_connecting
+from .streams import StreamConnection
+from .tcp import Address, check_connected, start_connecting
 
 if TYPE_CHECKING:
-    from .tls import Trust
+    from ssl import SSLContext
+
+    from .tls import TlsBuffer, Trust
 
 __all__ = ["open_stream"]
+
+L = TypeVar("L", bound=Link)
 
 
 async def open_stream(
     route: Route,
-    pool: Pool[StreamConnection],
+    pool: Pool[Link],
     *,
     keep: Keep,
     timeout: float | None,
     timeline: Timeline,
     monotonic: Callable[[], float],
-) -> StreamConnection:
+) -> Link:
     """Open a connection.
 
     Raises:
@@ -41,13 +47,16 @@ async def open_stream(
     """
     opening = _Opening(route, pool, keep, timeline, monotonic)
     started = monotonic()
+    timeout, by = timeline.within(timeout, monotonic)
     try:
         async with asyncio.timeout(timeout):
             return await opening.run()
     except TimeoutError:
-        raise failures.unopened_in_time(
-            route.origin, stage=opening.stage, timeout=timeout or 0.0, waited=monotonic() - started
-        ) from None
+        waited, stage = monotonic() - started, opening.stage
+        error = failures.unopened_in_time(
+            route.origin, stage=stage, timeout=timeout or 0.0, waited=waited, via=route.proxy
+        )
+        raise failures.late(error, by, stage=stage) from None
 
 
 class _Opening:
@@ -56,7 +65,7 @@ class _Opening:
     def __init__(
         self,
         route: Route,
-        pool: Pool[StreamConnection],
+        pool: Pool[Link],
         keep: Keep,
         timeline: Timeline,
         monotonic: Callable[[], float],
@@ -64,10 +73,12 @@ class _Opening:
         self.route, self.pool, self.keep = route, pool, keep
         self.timeline, self.monotonic = timeline, monotonic
         self.loop = asyncio.get_running_loop()
-        self.connection: StreamConnection | None = None
+        self.connection: Link | None = None
         self.stage = "dns"
+        self.looked_up_at: float | None = None
+        self.proxy_tls: TlsBuffer | None = None
 
-    async def run(self) -> StreamConnection:
+    async def run(self) -> Link:
         steps = dial(self.route)
         try:
             step = next(steps)
@@ -79,6 +90,7 @@ class _Opening:
                 else:
                     step = steps.send(answer)
         except StopIteration:
+            self._lead_on()
             assert self.connection is not None
             return self.connection
         except BaseException:
@@ -89,7 +101,9 @@ class _Opening:
     async def _perform(self, step: Step) -> Any:
         match step:
             case Resolve(host, port):
-                self.stage, started = "dns", self.monotonic()
+                # A proxy may need two look-ups: the time of both is theirs.
+                self.stage, started = "dns", self.looked_up_at or self.monotonic()
+                self.looked_up_at = started
                 addresses = await self._resolve(host, port)
                 self.timeline.dns = Span(started, self.monotonic())
                 return addresses
@@ -98,14 +112,45 @@ class _Opening:
                 await self._connect(addresses)
                 self.timeline.tcp = Span(started, self.monotonic())
             case Secure(host, trust):
+                self._lead_on()
                 await self._secure(host, trust)
+            case _:
+                return await self._ask_proxy(step)
         return None
+
+    async def _ask_proxy(self, step: SecureProxy | Send | Receive) -> Any:
+        """Counts as TCP: whoever is behind the proxy is connected after it."""
+        self.stage, said = "proxy", b""
+        assert isinstance(self.connection, Approach)
+        match step:
+            case SecureProxy(host, trust):
+                from .tls import TlsBuffer
+
+                self.proxy_tls = TlsBuffer(await self._context(trust), host)
+                await self.connection.start_tls(self.proxy_tls)
+            case Send(data):
+                await self.connection.send(data)
+            case Receive():
+                said = await self.connection.receive()
+        assert self.timeline.tcp is not None
+        self.timeline.tcp = Span(self.timeline.tcp.start, self.monotonic())
+        return said
+
+    def _lead_on(self) -> None:
+        """What is connected is the way to the origin: a connection of its own goes on with it."""
+        approach = self.connection
+        if isinstance(approach, Approach):
+            self.connection = self._connection(StreamConnection, approach._sock)
+            approach.hand_over(self.connection)
+
+    def _connection(self, kind: type[L], sock: socket.socket) -> L:
+        return kind(self.loop, sock, self.route.origin, self.pool, self.keep)
 
     async def _connect(self, addresses: list[Address]) -> None:
         sock = await self._connect_tcp(addresses)
-        connection = StreamConnection(self.loop, sock, self.route.origin, self.pool, self.keep)
+        kind = StreamConnection if self.route.proxy is None else Approach
+        connection: Link = self._connection(kind, sock)
         try:
-            prepare(sock)
             await self.loop.create_connection(lambda: connection, sock=sock)
         except BaseException:
             connection.drop()
@@ -156,7 +201,8 @@ class _Opening:
         raise race.error
 
     async def _attempt(self, address: Address) -> socket.socket:
-        sock = start_connecting(address)
+        route = self.route
+        sock = start_connecting(address, route.local_address, route.socket_options)
         try:
             writable = self.loop.create_future()
             self.loop.add_writer(sock, _set, writable)
@@ -175,13 +221,23 @@ class _Opening:
 
         assert self.connection is not None
         self.stage = "tls"
+        context = await self._context(trust)
+        started = self.monotonic()
+        if self.proxy_tls is None:
+            tls = TlsBuffer(context, host)
+        else:
+            from .nested import NestedTls
+
+            tls = NestedTls(self.proxy_tls, context, host)
+        await self.connection.start_tls(tls)
+        self.timeline.tls = Span(started, self.monotonic())
+
+    async def _context(self, trust: Trust) -> SSLContext:
         context = trust.known_context()
         if context is None:
             # In a thread: reading the list of authorities takes 20 ms.
             context = await asyncio.to_thread(trust.context)
-        started = self.monotonic()
-        await self.connection.start_tls(TlsBuffer(context, host))
-        self.timeline.tls = Span(started, self.monotonic())
+        return context
 
 
 def _close(attempt: asyncio.Task[socket.socket]) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from .._call import Origin, Span, Timeline
 from .._errors import ExchangeError
 from . import failures
-from .dial import Connect, Resolve, Secure, Step, dial
+from .dial import Connect, Receive, Resolve, Secure, SecureProxy, Send, Step, dial
 from .dns import RESOLVER, LookUp
 from .failures import BadReplyError
 from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT
@@ -23,19 +24,22 @@ from .tcp import (
     Address,
     Readiness,
     check_connected,
-    prepare,
     start_connecting,
     wait_for,
     wait_for_any,
 )
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from .http1 import ReplyParser
     from .pool import Pool
     from .routes import Route
     from .tls import Trust
 
 __all__ = ["RECEIVE", "Drained", "Opener", "SocketConnection"]
+
+T = TypeVar("T")
 
 RECEIVE = 64 * 1024
 """Most bytes that one read takes."""
@@ -188,9 +192,11 @@ class Opener:
         timeline: Timeline,
         monotonic: Callable[[], float],
     ) -> None:
-        self._route, self._pool, self._timeout = route, pool, timeout
+        self._route, self._pool = route, pool
         self._timeline, self._monotonic = timeline, monotonic
+        self._timeout, self._by = timeline.within(timeout, monotonic)
         self._started = monotonic()
+        self._looked_up_at: float | None = None
         self._sock: socket.socket | None = None
         self._connection: SocketConnection | None = None
 
@@ -217,6 +223,8 @@ class Opener:
         except BaseException:
             if self._sock is not None:
                 self._sock.close()
+            if self._connection is not None:  # TLS has taken the socket over
+                self._connection.sock.close()
             raise
 
     def _perform(self, step: Step) -> Any:
@@ -226,11 +234,18 @@ class Opener:
             case Connect(addresses):
                 started = self._monotonic()
                 self._sock = self._connect(addresses)
-                prepare(self._sock)
                 self._timeline.tcp = Span(started, self._monotonic())
                 self._connection = SocketConnection(self._sock, self._route.origin, self._pool)
             case Secure(host, trust):
                 self._secure(host, trust)
+            case SecureProxy(host, trust):
+                self._secure_proxy(host, trust)
+            case Send(data):
+                assert self._connection is not None
+                self._in_time("proxy", partial(self._send, self._connection, data))
+            case Receive():
+                assert self._connection is not None
+                return self._in_time("proxy", partial(self._receive, self._connection))
         return None
 
     def _left(self, stage: str) -> float | None:
@@ -243,15 +258,18 @@ class Opener:
         return self._timeout - waited
 
     def _out_of_time(self, stage: str) -> ExchangeError:
-        return failures.unopened_in_time(
+        error = failures.unopened_in_time(
             self._route.origin,
             stage=stage,
             timeout=self._timeout or 0.0,
             waited=self._monotonic() - self._started,
+            via=self._route.proxy,
         )
+        return failures.late(error, self._by, stage=stage)
 
     def _resolve(self, host: str, port: int) -> list[Address]:
-        started = self._monotonic()
+        # A proxy may need two look-ups: the time of both is theirs.
+        started = self._looked_up_at = self._looked_up_at or self._monotonic()
         answer = RESOLVER.ask(host, port)
         if isinstance(answer, LookUp):
             if not answer.wait(self._left("dns")):
@@ -268,7 +286,7 @@ class Opener:
                 address = race.start()
                 if address is not None:
                     try:
-                        running[start_connecting(address)] = address
+                        running[self._start(address)] = address
                     except OSError as error:
                         RESOLVER.failed(address)
                         race.failed(error)
@@ -281,6 +299,10 @@ class Opener:
             for sock in running:
                 sock.close()
         raise race.error
+
+    def _start(self, address: Address) -> socket.socket:
+        route = self._route
+        return start_connecting(address, route.local_address, route.socket_options)
 
     def _first_of(self, running: dict[socket.socket, Address], race: Race) -> socket.socket | None:
         """Wait for one that is connected; `None`: another may start."""
@@ -308,9 +330,56 @@ class Opener:
         from .tls import TlsConnection
 
         assert self._sock is not None
-        trust.context()  # built before the handshake is timed
+        context = trust.context()  # built before the handshake is timed
         started = self._monotonic()
-        self._connection = TlsConnection.open(
-            self._sock, host, self._route.origin, self._pool, trust, lambda: self._left("tls")
-        )
+        if self._route.proxy_trust is not None:
+            self._nest(context, host)
+        else:
+            self._connection = TlsConnection.open(
+                self._sock, host, self._route.origin, self._pool, trust, lambda: self._left("tls")
+            )
         self._timeline.tls = Span(started, self._monotonic())
+
+    # What only a proxy asks for. It counts as TCP: whoever is behind it is connected after it.
+
+    def _secure_proxy(self, host: str, trust: Trust) -> None:
+        from .nested import BufferConnection
+        from .tls import TlsBuffer
+
+        assert self._sock is not None
+        tls = TlsBuffer(trust.context(), host)
+        connection = BufferConnection(self._sock, self._route.origin, self._pool, tls)
+        self._in_time("proxy", lambda: connection.shake(lambda: self._left("proxy")))
+        self._connection = connection
+        self._connected()
+
+    def _nest(self, context: SSLContext, host: str) -> None:
+        from .nested import BufferConnection
+
+        connection = self._connection
+        assert isinstance(connection, BufferConnection)
+        connection.nest(context, host)
+        self._in_time("tls", lambda: connection.shake(lambda: self._left("tls")))
+
+    def _send(self, connection: SocketConnection, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[connection.send(rest, self._left("proxy")) :]
+
+    def _receive(self, connection: SocketConnection) -> bytes:
+        data = connection.receive(self._left("proxy"))
+        self._connected()
+        return data
+
+    def _in_time(self, stage: str, act: Callable[[], T]) -> T:
+        try:
+            return act()
+        except TimeoutError as error:
+            if error.errno is not None:  # the system's own, not ours
+                raise
+            raise self._out_of_time(stage) from None
+
+    def _connected(self) -> None:
+        span = self._timeline.tcp
+        assert span is not None
+        self._timeline.tcp = Span(span.start, self._monotonic())

@@ -113,7 +113,7 @@ class Retry:
             return call.is_repeatable or error.sent == "nothing"
         if not call.is_repeatable:
             return False
-        if error.kind == "read_timeout":
+        if error.kind in ("read_timeout", "first_event_timeout"):
             return self._resend_after_timeout and doubtful <= 1
         if error.kind in _BROKEN:
             return not error.maybe_processed or (self._resend and doubtful <= 1)
@@ -138,9 +138,16 @@ class Retry:
             return None
         if asked is None:
             wait = self._wait or wait_random_exponential(multiplier=0.5, max=8.0)
-            return float(wait(state))
-        self._random = self._random or Random()
-        return asked * (1.0 + self._random.uniform(0.0, self._wait_jitter))
+            delay = float(wait(state))
+        else:
+            self._random = self._random or Random()
+            delay = asked * (1.0 + self._random.uniform(0.0, self._wait_jitter))
+        return delay if self._has_time(call, delay) else None
+
+    def _has_time(self, call: Call, delay: float) -> bool:
+        """Whether the call's whole time leaves some of it after `delay` seconds."""
+        total = call.timeout.total
+        return total is None or self._clock.monotonic() + delay < call.trace.started + total
 
 
 def _is_transient(failure: Failure | None, headers: Headers) -> bool:

@@ -16,6 +16,7 @@ from .._clock import Clock
 from .._errors import ExchangeError
 from .._flow import Flow, Outcome, Tap
 from .intake import Chunk, Intake
+from .patience import Patience
 
 __all__ = ["AsyncBody", "AsyncResponse", "Body", "Response"]
 
@@ -62,11 +63,14 @@ class _Ending:
         response: Response | AsyncResponse,
         reply: Reply,
         attempt: Attempt,
+        patience: Patience,
         clock: Clock,
         leftovers: deque[Flow[None]],
     ) -> None:
         self._response = response
+        self._patience = patience
         self.intake = Intake(reply, clock)
+        patience.head(clock.monotonic(), is_stream=self.intake.is_events)
         self.is_over = False
         self._attempt, self._clock = attempt, clock
         self._leftovers = leftovers
@@ -92,7 +96,10 @@ class _Ending:
 
     def _came(self, data: bytes) -> None:
         if data:
-            self.intake.hold(self.intake.take(data))
+            chunk = self.intake.take(data)
+            self.intake.hold(chunk)
+            content = any(part.delta.has_tokens for part in chunk.parts)
+            self._patience.came(chunk.at, content=content, whole=self.intake.terminal)
             return
         self.intake.end()
         failure = self.intake.failure
@@ -130,24 +137,26 @@ class Body(_Ending):
         response: Response,
         reply: Reply,
         attempt: Attempt,
+        patience: Patience,
         clock: Clock,
         leftovers: deque[Flow[None]],
         run: Callable[[Flow[None]], None],
     ) -> None:
-        super().__init__(response, reply, attempt, clock, leftovers)
+        super().__init__(response, reply, attempt, patience, clock, leftovers)
         self._run = run
 
     def fetch(self) -> bool:
         """Hold back the next bytes from the connection; `False` at the end."""
         try:
+            self._patience.begin(self._clock.monotonic())
             data = self._response.read()
+            self._came(data)
         except ExchangeError as error:
-            self._run_all(self._broke(error))
+            self.fail(error)
             raise
         except BaseException:
             self.cut()
             raise
-        self._came(data)
         return bool(data)
 
     def begin(self) -> None:
@@ -199,24 +208,26 @@ class AsyncBody(_Ending):
         response: AsyncResponse,
         reply: Reply,
         attempt: Attempt,
+        patience: Patience,
         clock: Clock,
         leftovers: deque[Flow[None]],
         run: Callable[[Flow[None]], Awaitable[None]],
     ) -> None:
-        super().__init__(response, reply, attempt, clock, leftovers)
+        super().__init__(response, reply, attempt, patience, clock, leftovers)
         self._run = run
 
     async def fetch(self) -> bool:
         """Hold back the next bytes from the connection; `False` at the end."""
         try:
+            self._patience.begin(self._clock.monotonic())
             data = await self._response.read()
+            self._came(data)
         except ExchangeError as error:
-            await self._run_all(self._broke(error))
+            await self.fail(error)
             raise
         except BaseException:
             self.cut()
             raise
-        self._came(data)
         return bool(data)
 
     async def begin(self) -> None:

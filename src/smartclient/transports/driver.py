@@ -17,6 +17,7 @@ from .._flow import Close, Effect, Exchange, Flow, Peek, Read, Sleep
 from ..wire import Failure
 from .body import AsyncBody, AsyncResponse, Body, Response
 from .intake import Chunk
+from .patience import Patience
 
 __all__ = [
     "AsyncConnector",
@@ -142,7 +143,9 @@ class Performer(_Performing):
 
     def exchange(self, call: Call) -> Reply:
         attempt = self._begin(call)
+        patience = Patience(call, attempt)
         try:
+            patience.begin(attempt.started)
             response = self._connector.exchange(call, attempt.timeline)
         except ExchangeError as error:
             self._failed(attempt, error)
@@ -151,7 +154,9 @@ class Performer(_Performing):
             attempt.ended = self._clock.monotonic()
             raise
         reply = self._reply(call, response, attempt)
-        reply.handle = Body(response, reply, attempt, self._clock, self._leftovers, self.run)
+        reply.handle = Body(
+            response, reply, attempt, patience, self._clock, self._leftovers, self.run
+        )
         return reply
 
     def peek(self, reply: Reply) -> Failure | None:
@@ -211,7 +216,9 @@ class AsyncPerformer(_Performing):
 
     async def exchange(self, call: Call) -> Reply:
         attempt = self._begin(call)
+        patience = Patience(call, attempt)
         try:
+            patience.begin(attempt.started)
             response = await self._connector.exchange(call, attempt.timeline)
         except ExchangeError as error:
             self._failed(attempt, error)
@@ -220,7 +227,9 @@ class AsyncPerformer(_Performing):
             attempt.ended = self._clock.monotonic()
             raise
         reply = self._reply(call, response, attempt)
-        reply.handle = AsyncBody(response, reply, attempt, self._clock, self._leftovers, self.run)
+        reply.handle = AsyncBody(
+            response, reply, attempt, patience, self._clock, self._leftovers, self.run
+        )
         return reply
 
     async def peek(self, reply: Reply) -> Failure | None:

@@ -17,7 +17,7 @@ from weakref import WeakSet
 import msgspec
 from msgspec import Struct
 
-from .._call import Call, Headers, Reply, Timeout, Trace
+from .._call import Call, Headers, Reply, Trace
 from .._clock import under_trio
 from .._errors import ExchangeError
 from .._pipeline import Pipeline
@@ -86,7 +86,9 @@ class _Adapter:
             body=body,
             payload=payload,
             adapter=adapter if payload is not None else None,
-            timeout=Timeout(**{name: limits.get(name) for name in Timeout.__struct_fields__}),
+            timeout=msgspec.structs.replace(
+                self.pipeline.settings.timeout, **{name: limits.get(name) for name in _STAGES}
+            ),
             max_retries=context.max_retries,
         )
 
@@ -199,6 +201,7 @@ class _Patch:
         return any(getattr(kind, name) is not was for kind, name, was in self._methods)
 
 
+_STAGES = ("connect", "pool", "write", "read")  # what the family's timeouts know
 _OURS = frozenset({b"content-length", b"transfer-encoding"})  # the connection's
 
 

@@ -45,6 +45,7 @@ _NAMES: dict[ExchangeKind, str] = {
     "resolve": "ConnectError",
     "connect": "ConnectError",
     "connect_timeout": "ConnectTimeout",
+    "proxy": "ProxyError",
     "tls": "ConnectError",
     "certificate": "ConnectError",
     "pool_timeout": "PoolTimeout",
@@ -52,6 +53,9 @@ _NAMES: dict[ExchangeKind, str] = {
     "write_timeout": "WriteTimeout",
     "read": "ReadError",
     "read_timeout": "ReadTimeout",
+    "first_event_timeout": "ReadTimeout",
+    "idle_timeout": "ReadTimeout",
+    "total_timeout": "ReadTimeout",
     "closed": "RemoteProtocolError",
     "protocol": "RemoteProtocolError",
     "limit": "RemoteProtocolError",
@@ -105,6 +109,7 @@ class _InnerError(ExchangeError):
 
 _KINDS: dict[str, ExchangeKind] = {name: kind for kind, name in _NAMES.items()} | {
     "ConnectError": "connect",
+    "ReadTimeout": "read_timeout",
     "ProxyError": "connect",  # raised before the request is written
     "RemoteProtocolError": "closed",
     "LocalProtocolError": "protocol",  # the request is no HTTP: the next one will not be
