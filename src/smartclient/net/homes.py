@@ -11,9 +11,9 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 
+from .link import Link
 from .pool import Pool, Pools
 from .routes import Route
-from .streams import StreamConnection
 
 __all__ = ["Home", "all_homes", "home_of_loop"]
 
@@ -24,7 +24,7 @@ class Home:
     __slots__ = ("_end", "_loop", "_sweeper", "pools")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.pools: Pools[StreamConnection] = Pools()
+        self.pools: Pools[Link] = Pools()
         self._loop = loop
         self._sweeper: asyncio.TimerHandle | None = None
         self._end = self._own()
@@ -35,11 +35,11 @@ class Home:
 
     def enter(
         self, route: Route, now: float
-    ) -> tuple[Pool[StreamConnection], StreamConnection | None]:
+    ) -> tuple[Pool[Link], Link | None]:
         """The pool of `route` and, where there is one, an idle connection of it."""
         for expired in self.pools.sweep(now):
             expired.drop()
-        pool = self.pools.get(route, route.limit)
+        pool = self.pools.get(route, route.limit, route.sharing)
         connection = pool.take(now)
         while pool.expired:
             pool.expired.pop().drop()
@@ -47,7 +47,7 @@ class Home:
 
     def release(
         self,
-        connection: StreamConnection,
+        connection: Link,
         expires: float | None,
         monotonic: Callable[[], float],
         *,
@@ -69,8 +69,8 @@ class Home:
             for waiter in [w for w in pool.waiters if w.owner is owner]:
                 pool.leave(waiter)
                 waiter.wake()
-            for connection in [c for c in pool.active if c.owner is owner]:
-                connection.drop()
+            for connection in list(pool.active):
+                connection.evict(owner)
 
     def forget(self) -> None:
         """Touch nothing any more: in a forked child the sockets are the parent's."""

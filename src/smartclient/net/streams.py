@@ -1,54 +1,30 @@
-"""One asyncio connection: a protocol that parses what comes as it comes.
-
-TLS is done here, over a plain transport, so that TCP and TLS are timed apart and a stream
-costs two small buffers. There is one timer per connection, moved when it fires, instead of
-one per read.
-"""
+"""One asyncio connection that speaks HTTP/1.1: it parses what comes as it comes."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
 
-from .._call import Origin, Timeline
+from .._call import Call, Origin, Timeline
 from .._errors import Sent
 from .failures import BadReplyError
-from .http1 import ReplyParser
+from .http1 import LAST_CHUNK, ReplyParser, chunk, joined
+from .link import Keep, Link, Piece, Reply
 from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT
 from .pool import Pool
-from .tcp import Readiness
 
-if TYPE_CHECKING:
-    from .tls import TlsBuffer
-
-__all__ = ["UNREAD_LIMIT", "Keep", "StreamConnection"]
+__all__ = ["UNREAD_LIMIT", "StreamConnection"]
 
 UNREAD_LIMIT = 256 * 1024
 """Body bytes that wait for their reader before the server is made to wait."""
 
 
-class Keep(Protocol):
-    """Takes a connection back, idle until `expires` on that clock."""
-
-    def __call__(
-        self,
-        connection: StreamConnection,
-        expires: float | None,
-        monotonic: Callable[[], float],
-        *,
-        last: bool = True,
-    ) -> None: ...
-
-
-class StreamConnection(asyncio.Protocol):
-    """A connection and what is known about it; belongs to one loop.
+class StreamConnection(Link):
+    """A connection that carries one call after another, by HTTP/1.1.
 
     Attributes:
-        owner: Whose call it carries.
         parser: Of the reply that is being read; `None` while idle.
-        failure: Why nothing more will come.
         is_sending: The request is not written in full yet.
         has_written: The kernel has taken some of it.
         is_draining: The rest of the reply is read for its end only.
@@ -59,69 +35,30 @@ class StreamConnection(asyncio.Protocol):
         loop: asyncio.AbstractEventLoop,
         sock: socket.socket,
         origin: Origin,
-        pool: Pool[StreamConnection],
+        pool: Pool[Link],
         keep: Keep,
     ) -> None:
-        self.loop = loop
-        self.origin = origin
-        self.pool = pool
-        self.owner: object = None
+        super().__init__(loop, sock, origin, pool, keep)
         self.parser: ReplyParser | None = None
         self.timeline: Timeline | None = None
         self.monotonic: Callable[[], float] = loop.time
-        self._keep = keep
         self._idle_expiry: float | None = None
-        self.failure: BadReplyError | OSError | None = None
-        self.num_exchanges = 0
-        self.is_cut = self.is_draining = self.is_sending = self.has_written = False
-        self._can_read = Readiness(sock).within
-        self._transport: asyncio.Transport | None = None
-        self._tls: TlsBuffer | None = None
-        self._is_shaking = False
-        self._is_write_paused = self._is_read_paused = False
-        self._waiter: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._deadline = 0.0
+        self.is_draining = self.is_sending = self.has_written = False
+        self._is_read_paused = False
         self._drain_budget = 0
         self._drain_timer: asyncio.TimerHandle | None = None
 
-    # What asyncio calls.
+    def lane(self, owner: object) -> StreamConnection:
+        self.owner = owner
+        return self
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        # Paused as soon as anything is left over: `write` is done when the kernel has it.
-        transport.set_write_buffer_limits(high=0)
+    def evict(self, owner: object) -> None:
+        if self.owner is owner:
+            self.drop()
 
-    def data_received(self, data: bytes) -> None:
-        if self._tls is None:
-            self._take(data)
-            return
-        self._tls.put(data)
-        if self._is_shaking:
-            self._notify()
-        else:
-            self._decrypt(self._tls)
-
-    def eof_received(self) -> None:
-        if self._tls is not None:
-            self._tls.put(b"")
-            if not self._is_shaking:
-                self._decrypt(self._tls)
-        self._end()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if isinstance(exc, OSError):
-            self._fail(exc)
-        else:
-            self._end()
-
-    def pause_writing(self) -> None:
-        self._is_write_paused = True
-
-    def resume_writing(self) -> None:
-        self._is_write_paused = False
-        self._notify()
+    @property
+    def is_reused(self) -> bool:
+        return self.num_exchanges > 0
 
     @property
     def sent(self) -> Sent:
@@ -129,23 +66,6 @@ class StreamConnection(asyncio.Protocol):
         return "part" if self.has_written else "nothing"
 
     # What the exchange calls.
-
-    async def start_tls(self, tls: TlsBuffer) -> None:
-        """Shake hands.
-
-        Raises:
-            OSError: It failed; `ssl.SSLError` is one.
-        """
-        self._tls, self._is_shaking = tls, True
-        try:
-            while not tls.shake():
-                self._flush(tls)
-                if self.failure is not None:
-                    raise ConnectionResetError("the server closed during the handshake")
-                await self.wait(None)
-        finally:
-            self._flush(tls)  # its end, or the alert that says what is wrong
-            self._is_shaking = False
 
     async def is_fit(self) -> bool:
         """Whether it can carry a call, after lying idle."""
@@ -166,7 +86,26 @@ class StreamConnection(asyncio.Protocol):
         await asyncio.sleep(0)
         return not self._is_dead()
 
-    async def write(self, data: bytes | memoryview, timeout: float | None) -> None:
+    def reply_to(self, method: str) -> ReplyParser:
+        """What will read the reply to a request of this method."""
+        return ReplyParser(method)
+
+    def opening(self, call: Call, head: bytes) -> tuple[Piece, memoryview | None]:
+        """What of the request to write first, and what is left of a long body."""
+        if isinstance(call.body, (bytes, bytearray)):
+            return joined(head, call.body)
+        # The head goes first and alone: a connection found closed has cost no body.
+        return head, None
+
+    def framed(self, data: bytes) -> bytes:
+        """A piece of a body without known length as it is written; `b""`: not at all."""
+        return chunk(data)
+
+    def ending(self) -> bytes:
+        """What is written at the end of such a body."""
+        return LAST_CHUNK
+
+    async def write(self, data: Piece, timeout: float | None) -> None:
         """Write all of `data`, or until a reply comes first.
 
         Raises:
@@ -194,27 +133,6 @@ class StreamConnection(asyncio.Protocol):
                 self.has_written = True
         self.has_written = True
 
-    async def wait(self, timeout: float | None) -> None:
-        """Wait until something happens to the connection.
-
-        Raises:
-            TimeoutError: Nothing did for `timeout` seconds.
-        """
-        # One that is done belongs to a reader who has not run yet, of a reply that is complete.
-        if self._waiter is not None and not self._waiter.done():
-            raise RuntimeError("another task reads this reply already; let one task read it")
-        waiter = self._waiter = self.loop.create_future()
-        if timeout is not None:
-            self._deadline = self.loop.time() + timeout
-            self._set_timer()
-        else:
-            self._deadline = float("inf")
-        try:
-            await waiter
-        finally:
-            if self._waiter is waiter:
-                self._waiter = None
-
     def resume(self) -> None:
         """Let the server go on, once its bytes have been taken."""
         if self._is_read_paused and self._transport is not None:
@@ -223,12 +141,13 @@ class StreamConnection(asyncio.Protocol):
 
     def begin(
         self,
-        parser: ReplyParser,
+        parser: Reply,
         timeline: Timeline,
         monotonic: Callable[[], float],
         idle_expiry: float | None,
     ) -> None:
         """Expect a reply; once it is here the connection is idle, for `idle_expiry` seconds."""
+        assert isinstance(parser, ReplyParser)
         self.parser, self.timeline = parser, timeline
         self.monotonic, self._idle_expiry = monotonic, idle_expiry
         self.is_sending, self.has_written = True, False
@@ -246,37 +165,22 @@ class StreamConnection(asyncio.Protocol):
         self.resume()
         self._keep_with(parser, last=False)
 
-    def drop_reply(self, parser: ReplyParser) -> None:
+    def drop_reply(self, parser: Reply) -> None:
         """Drop it if it still carries this reply."""
         if self.parser is parser:
             self.drop()
 
     def drop(self) -> None:
-        """Close at once, so that the server stops, and free the place; never raises."""
         if not self.is_cut:
             self.is_cut = True
             self._forget_reply()
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
+            self._stop_timer()
             if self._transport is not None:
                 self._transport.abort()
             self.pool.discard(self)
-            self._notify()
+            self.notify()
 
     # What has come.
-
-    def _decrypt(self, tls: TlsBuffer) -> None:
-        try:
-            data = tls.decrypted()
-        except OSError as error:
-            self._fail(error)
-            return
-        self._flush(tls)
-        if data:
-            self._take(data)
-        if tls.is_at_end:
-            self._end()
 
     def _take(self, data: bytes) -> None:
         parser, timeline = self.parser, self.timeline
@@ -300,7 +204,7 @@ class StreamConnection(asyncio.Protocol):
         elif parser.unread > UNREAD_LIMIT and self._transport is not None:
             self._is_read_paused = True
             self._transport.pause_reading()
-        self._notify()
+        self.notify()
 
     def _end(self) -> None:
         """The server closed."""
@@ -319,7 +223,7 @@ class StreamConnection(asyncio.Protocol):
             self.failure = failure
         if self.is_draining or self in self.pool.idle:
             self.drop()
-        self._notify()
+        self.notify()
 
     def _complete(self, parser: ReplyParser) -> None:
         """The reply is here in full: its connection is free before anybody reads it."""
@@ -344,37 +248,3 @@ class StreamConnection(asyncio.Protocol):
         if self._drain_timer is not None:
             self._drain_timer.cancel()
             self._drain_timer = None
-
-    def _flush(self, tls: TlsBuffer) -> None:
-        data = tls.pending()
-        if data and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-
-    def _is_dead(self) -> bool:
-        return (
-            self.is_cut
-            or self.failure is not None
-            or self._transport is None
-            or self._transport.is_closing()
-        )
-
-    def _notify(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            if self._timer.when() <= self._deadline:
-                return
-            self._timer.cancel()
-        self._timer = self.loop.call_at(self._deadline, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        waiter = self._waiter
-        if waiter is None or waiter.done():
-            return
-        if self.loop.time() >= self._deadline:
-            waiter.set_exception(TimeoutError())
-        elif self._deadline != float("inf"):
-            self._set_timer()
