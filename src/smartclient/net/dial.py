@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
-from . import failures
+from . import failures, refusals, tunnel
+from .proxy import Proxy
 from .routes import Route
-from .tcp import Address, numeric_addresses
+from .tcp import Address, numeric_addresses, of_family, unix_address
+from .tunnel import Receive, SecureProxy, Send
 
 if TYPE_CHECKING:
     from .tls import Trust
 
-__all__ = ["Connect", "Dial", "Resolve", "Secure", "Step", "dial"]
+__all__ = ["Connect", "Dial", "Receive", "Resolve", "Secure", "SecureProxy", "Send", "Step", "dial"]
 
 
 class Resolve(Struct, frozen=True):
@@ -42,7 +44,7 @@ class Secure(Struct, frozen=True):
     trust: Trust
 
 
-Step: TypeAlias = Resolve | Connect | Secure
+Step: TypeAlias = Resolve | Connect | Secure | SecureProxy | Send | Receive
 Dial: TypeAlias = Generator[Step, Any, None]
 
 
@@ -50,19 +52,16 @@ def dial(route: Route) -> Dial:
     """Open the way of `route`.
 
     Raises:
-        ExchangeError: Of kind resolve, connect, tls or certificate.
+        ExchangeError: Of kind resolve, connect, proxy, tls or certificate.
     """
     origin = route.origin
-    addresses = numeric_addresses(origin.host, origin.port)
-    if addresses is None:
-        try:
-            addresses = yield Resolve(origin.host, origin.port)
-        except (OSError, UnicodeError) as error:
-            raise failures.unresolved(origin, error) from error
-    try:
-        yield Connect(addresses)
-    except OSError as error:
-        raise failures.unopened(origin, error, tried=len(addresses)) from error
+    if route.uds is not None:
+        yield from _connect(route, [unix_address(route.uds)])
+    elif route.proxy is not None:
+        yield from _through(route, route.proxy)
+    else:
+        addresses = yield from _addresses(route, origin.host, origin.port)
+        yield from _connect(route, addresses)
     if route.trust is not None:
         try:
             yield Secure(origin.host, route.trust)
@@ -70,3 +69,55 @@ def dial(route: Route) -> Dial:
             from .tls import tls_failure
 
             raise tls_failure(origin, error, route.trust) from error
+
+
+def _addresses(
+    route: Route, host: str, port: int, via: Proxy | None = None
+) -> Generator[Step, Any, list[Address]]:
+    addresses = numeric_addresses(host, port)
+    if addresses is None:
+        try:
+            addresses = yield Resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            raise failures.unresolved(route.origin, error, via) from error
+    return addresses
+
+
+def _connect(route: Route, addresses: list[Address], via: Proxy | None = None) -> Dial:
+    fitting = addresses
+    if route.local_address is not None:
+        fitting = of_family(addresses, route.local_address)
+        if not fitting:
+            raise failures.other_family(route.origin, route.local_address, via)
+    try:
+        yield Connect(fitting)
+    except OSError as error:
+        raise failures.unopened(route.origin, error, tried=len(fitting), via=via) from error
+
+
+def _through(route: Route, proxy: Proxy) -> Dial:
+    """Connect to the proxy, and be led on to the origin or, in plain HTTP, let it carry on."""
+    origin = route.origin
+    target = None
+    if proxy.scheme == "socks5":
+        target = (yield from _addresses(route, origin.host, origin.port))[0]
+    elif proxy.is_socks and (known := numeric_addresses(origin.host, origin.port)):
+        target = known[0]
+    addresses = yield from _addresses(route, proxy.host, proxy.port, proxy)
+    yield from _connect(route, addresses, proxy)
+    if route.proxy_trust is not None:
+        try:
+            yield SecureProxy(proxy.host, route.proxy_trust)
+        except OSError as error:
+            from .tls import tls_failure
+
+            raise tls_failure(origin, error, route.proxy_trust, proxy) from error
+    if route.forwarder is not None:
+        return
+    try:
+        if proxy.is_socks:
+            yield from tunnel.socks(origin, proxy, target)
+        else:
+            yield from tunnel.connect(origin, proxy)
+    except (OSError, UnicodeError) as error:
+        raise refusals.lost_proxy(origin, proxy, error) from error

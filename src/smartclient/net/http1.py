@@ -19,7 +19,7 @@ from .failures import BadReplyError
 from .proxy import Proxy
 from .secret import SecretBytes
 
-__all__ = ["HEAD_LIMIT", "JOIN_LIMIT", "LAST_CHUNK", "ReplyParser", "chunk", "head_of", "joined"]
+__all__ = ["HEAD_LIMIT", "JOIN_LIMIT", "LAST_CHUNK", "ReplyParser", "chunk", "head_of", "host_of", "joined"]
 
 HEAD_LIMIT = 64 * 1024
 """Most bytes of header fields in one reply, interim replies and trailers included."""
@@ -69,7 +69,7 @@ def _refuse_header(call: Call) -> ValueError:
     raise AssertionError("unreachable")
 
 
-def _host_of(origin: Origin) -> str:
+def host_of(origin: Origin) -> str:
     host = f"[{origin.host}]" if ":" in origin.host else origin.host
     default = 443 if origin.scheme == "https" else 80
     return host if origin.port == default else f"{host}:{origin.port}"
@@ -113,9 +113,9 @@ def _fields_of(call: Call, forwarder: Proxy | None) -> SecretBytes | None:
     is_plain = together.isascii() and together.isprintable()
     if not (is_plain or _VALUE.fullmatch(together)):
         return None
-    target, host = call.target, host or _host_of(call.origin)
+    target, host = call.target, host or host_of(call.origin)
     if forwarder is not None:
-        target = f"http://{_host_of(call.origin)}{target}"
+        target = f"http://{host_of(call.origin)}{target}"
         lines += [f"{n}: {v}\r\n" for n, v in forwarder.told() if call.headers.get(n) is None]
     first = f"{call.method} {target} HTTP/1.1\r\nhost: {host}\r\n"
     last = f"{_delimiter(call.method, call.body)}\r\n"

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
 from .._clock import SystemClock
+from .proxies import Proxies
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-__all__ = ["DEFAULTS", "DRAIN_BYTES", "DRAIN_TIME", "DRAIN_WAIT", "SYSTEM_CLOCK", "NetOptions"]
+__all__ = [
+    "DEFAULTS",
+    "DRAIN_BYTES",
+    "DRAIN_TIME",
+    "DRAIN_WAIT",
+    "SYSTEM_CLOCK",
+    "HttpVersion",
+    "NetOptions",
+]
+
+HttpVersion: TypeAlias = Literal["auto", "1.1", "2"]
+"""`auto` offers both where there is TLS; `2` insists on it, without TLS by prior knowledge."""
 
 DRAIN_BYTES = 64 * 1024
 """Most bytes of a finished reply that are taken in so that its connection can be kept."""
@@ -29,18 +41,33 @@ class NetOptions(Struct, frozen=True, kw_only=True):
     Made from `Settings`, which has checked them.
 
     Args:
-        max_connections: Most connections to one origin; further calls are queued.
+        max_connections: Most connections to one origin, where each call on one that several
+            share (HTTP/2) counts like one; further calls are queued.
+        http_version: Which protocols are spoken.
         idle_expiry: Seconds that an idle connection is kept; `None` keeps it until the
             server closes it. A server that announces a shorter time is believed.
         ca_file: PEM file of the authorities to trust; `None` means `SSL_CERT_FILE` and
             `SSL_CERT_DIR` where they are set, else certifi's list.
         ssl_context: A context of your own, used as it is; it excludes `ca_file`.
+        trust_env: Whether `SSL_CERT_FILE` and `SSL_CERT_DIR` are looked at.
+        proxies: On the way to which origins.
+        proxy_context: For TLS to an https proxy; `None`: as for an origin.
+        uds: Path of a Unix socket behind which every origin is; it excludes `proxies`.
+        local_address: IP address that connections are made from.
+        socket_options: What `setsockopt` is given for each socket before it connects.
     """
 
     max_connections: int = 1000
+    http_version: HttpVersion = "auto"
     idle_expiry: float | None = 60.0
     ca_file: str | None = None
     ssl_context: SSLContext | None = None
+    trust_env: bool = True
+    proxies: Proxies = Proxies()
+    proxy_context: SSLContext | None = None
+    uds: str | None = None
+    local_address: str | None = None
+    socket_options: tuple[tuple[int, int, int | bytes], ...] = ()
 
 
 DEFAULTS = NetOptions()

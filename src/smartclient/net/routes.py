@@ -7,13 +7,17 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import astuple
 
 from .._call import Origin
-from .options import NetOptions
+from .options import HttpVersion, NetOptions
+from .pool import Sharing
+from .proxy import Proxy
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from .tls import Trust
 
 __all__ = ["Route", "Routes"]
@@ -27,18 +31,39 @@ class Route(Struct, frozen=True, eq=False, weakref=True, kw_only=True):
     Attributes:
         trust: Whose certificates are accepted; `None` for a plain origin.
         limit: Most connections.
+        proxy: Through which it is reached, credentials included.
+        proxy_trust: Like `trust`, for an https proxy.
+        uds: The Unix socket behind which it is.
+        local_address: The IP address that connections are made from.
+        socket_options: What each socket is set to.
+        http_version: Which protocols are spoken.
+        sharing: What its connections were found to be.
     """
 
     origin: Origin
     trust: Trust | None
     limit: int
+    proxy: Proxy | None = None
+    proxy_trust: Trust | None = None
+    uds: str | None = None
+    local_address: str | None = None
+    socket_options: tuple[tuple[int, int, int | bytes], ...] = ()
+    http_version: HttpVersion = "1.1"
+    sharing: Sharing = field(default_factory=Sharing)
+
+    @property
+    def forwarder(self) -> Proxy | None:
+        """The proxy, where it is given the requests themselves instead of a tunnel."""
+        is_forwarded = self.proxy is not None and self.trust is None and not self.proxy.is_socks
+        return self.proxy if is_forwarded else None
 
     @classmethod
     def of(cls, **parts: Any) -> Route:
         """The one route with these parts."""
         route = cls(**parts)
+        key = tuple(part for part in astuple(route) if not isinstance(part, Sharing))
         with _Known.lock:
-            return _Known.routes.setdefault(astuple(route), route)
+            return _Known.routes.setdefault(key, route)
 
 
 class _Known:
@@ -78,12 +103,41 @@ class Routes:
         return route
 
     def _route(self, origin: Origin) -> Route:
-        trust = None
-        if origin.scheme == "https":
-            trust = self._trust = self._trust or self._trusted()
-        return Route.of(origin=origin, trust=trust, limit=self._options.max_connections)
+        options = self._options
+        version: HttpVersion = options.http_version
+        if version == "auto" and origin.scheme == "http":
+            version = "1.1"  # there is no ALPN without TLS
+        proxy = options.proxies.to(origin)
+        proxy_trust = None
+        if proxy is not None and proxy.scheme == "https":
+            own = options.proxy_context
+            proxy_trust = self._trusted() if own is None else _own_trust(own)
+        return Route.of(
+            origin=origin,
+            trust=self._trusted() if origin.scheme == "https" else None,
+            limit=options.max_connections,
+            proxy=proxy,
+            proxy_trust=proxy_trust,
+            uds=options.uds,
+            local_address=options.local_address,
+            socket_options=options.socket_options,
+            http_version=version,
+            sharing=Sharing(_IS_SHARED[version]),
+        )
 
     def _trusted(self) -> Trust:
-        from .tls import Trust  # with `ssl`, which plain HTTP never needs
+        if self._trust is None:
+            from .tls import Trust  # with `ssl`, which plain HTTP never needs
 
-        return Trust.of(self._options)
+            self._trust = Trust.of(self._options)
+        return self._trust
+
+
+# Whether connections carry several calls, where the protocol tells.
+_IS_SHARED: dict[HttpVersion, bool | None] = {"auto": None, "1.1": False, "2": True}
+
+
+def _own_trust(context: SSLContext) -> Trust:
+    from .tls import Trust
+
+    return Trust("the proxy's ssl_context", own=context)

@@ -7,7 +7,7 @@ import os
 import select
 import socket
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TypeAlias
 
 __all__ = [
@@ -15,13 +15,14 @@ __all__ = [
     "Readiness",
     "check_connected",
     "numeric_addresses",
-    "prepare",
+    "of_family",
     "start_connecting",
+    "unix_address",
     "wait_for",
     "wait_for_any",
 ]
 
-Address: TypeAlias = tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int]]
+Address: TypeAlias = tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int] | str]
 
 _HAS_POLL = hasattr(select, "poll")
 _PROBE_AFTER = 60  # seconds of silence
@@ -39,17 +40,44 @@ def numeric_addresses(host: str, port: int) -> list[Address] | None:
     return None
 
 
-def start_connecting(address: Address) -> socket.socket:
+def of_family(addresses: Iterable[Address], local_address: str) -> list[Address]:
+    """Those that can be connected to from `local_address`."""
+    family = socket.AF_INET6 if ":" in local_address else socket.AF_INET
+    return [address for address in addresses if address[0] == family]
+
+
+def unix_address(path: str) -> Address:
+    """The address of a Unix socket."""
+    return socket.AF_UNIX, path
+
+
+def start_connecting(
+    address: Address,
+    local_address: str | None = None,
+    options: Iterable[tuple[int, int, int | bytes]] = (),
+) -> socket.socket:
     """A socket that connects to `address` while nobody waits for it.
+
+    Args:
+        local_address: IP address that it connects from.
+        options: What it is set to, after our own options.
 
     Raises:
         OSError: It failed at once.
     """
-    sock = socket.socket(address[0], socket.SOCK_STREAM)
+    family, place = address
+    sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
-        failure = sock.connect_ex(address[1])
-        if failure not in _CONNECTING:
+        if not isinstance(place, str):
+            _prepare(sock)
+        for level, option, value in options:
+            sock.setsockopt(level, option, value)
+        if local_address is not None:
+            sock.bind((local_address, 0))
+        failure = sock.connect_ex(place)
+        # A Unix socket does not connect later: it says "again" when its queue is full.
+        if failure not in _CONNECTING or (failure and isinstance(place, str)):
             raise OSError(failure, os.strerror(failure))
     except BaseException:
         sock.close()
@@ -64,7 +92,7 @@ def check_connected(sock: socket.socket) -> None:
         raise OSError(failure, os.strerror(failure))
 
 
-def prepare(sock: socket.socket) -> None:
+def _prepare(sock: socket.socket) -> None:
     """Send small writes at once, and notice a peer that is gone."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

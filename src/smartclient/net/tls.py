@@ -17,6 +17,7 @@ from .._call import Origin
 from .._errors import ExchangeError, ExchangeKind
 from .options import NetOptions
 from .pool import Pool
+from .proxy import Proxy
 from .sockets import RECEIVE, SocketConnection
 from .tcp import wait_for
 
@@ -47,7 +48,8 @@ class Trust(Struct, frozen=True):
             return cls("your ssl_context", own=options.ssl_context)
         if options.ca_file is not None:
             return cls("ca_file", _existing(options.ca_file, "ca_file"))
-        file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+        env = os.environ if options.trust_env else {}
+        file, folder = env.get("SSL_CERT_FILE"), env.get("SSL_CERT_DIR")
         if file or folder:
             source = " and ".join(
                 name for name, value in (("SSL_CERT_FILE", file), ("SSL_CERT_DIR", folder)) if value
@@ -95,19 +97,26 @@ def _context(trust: Trust) -> ssl.SSLContext:
     return context
 
 
-def tls_failure(origin: Origin, error: Exception, trust: Trust) -> ExchangeError:
-    """The error for a handshake that failed; `trust` says who was believed."""
+def tls_failure(
+    origin: Origin, error: Exception, trust: Trust, via: Proxy | None = None
+) -> ExchangeError:
+    """The error for a handshake that failed; `trust` says who was believed.
+
+    Args:
+        via: The proxy that the handshake was with, on the way to `origin`.
+    """
+    peer = origin if via is None else f"the proxy {via}"
     kind: ExchangeKind = "tls"
     if isinstance(error, ssl.SSLCertVerificationError):
         kind = "certificate"  # trying again cannot help
         message = (
-            f"the certificate of {origin} is not accepted: {error.verify_message} "
+            f"the certificate of {peer} is not accepted: {error.verify_message} "
             f"(trusted: {trust}); set ca_file= or SSL_CERT_FILE to the authority that signed it"
         )
     else:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None)
         message = (
-            f"no TLS with {origin}: {reason or type(error).__name__}; "
+            f"no TLS with {peer}: {reason or type(error).__name__}; "
             "check that this port speaks https"
         )
     return ExchangeError(message, kind=kind, origin=str(origin))

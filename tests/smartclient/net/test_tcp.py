@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from smartclient.net.tcp import Readiness, numeric_addresses, prepare, wait_for
+from smartclient.net.tcp import Readiness, numeric_addresses, start_connecting, wait_for
 
 
 @pytest.mark.parametrize(
@@ -21,9 +21,10 @@ def test_number_needs_no_look_up(host, expected):
 
 
 def test_socket_sends_at_once_and_probes_a_silent_peer():
-    with socket.socket() as sock:
-        prepare(sock)
-
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        start_connecting((socket.AF_INET, server.getsockname())) as sock,
+    ):
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60

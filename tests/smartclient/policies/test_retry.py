@@ -150,6 +150,7 @@ def test_a_failed_exchange_is_tried_again(error):
     "error",
     [
         pytest.param(an_error("certificate"), id="bad-certificate"),
+        pytest.param(an_error("proxy"), id="refused-by-a-proxy"),
         pytest.param(an_error("pool_timeout"), id="pool-full"),
         pytest.param(an_error("protocol", "all"), id="garbage"),
         pytest.param(an_error("limit", "all"), id="too-long"),

@@ -330,6 +330,7 @@ def test_what_is_no_error_of_the_family_passes(world, family, error):
         ("resolve", "ConnectError"),
         ("connect", "ConnectError"),
         ("connect_timeout", "ConnectTimeout"),
+        ("proxy", "ProxyError"),
         ("tls", "ConnectError"),
         ("certificate", "ConnectError"),
         ("pool_timeout", "PoolTimeout"),
