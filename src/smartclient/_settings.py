@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from types import NoneType
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec import Struct
@@ -14,12 +14,15 @@ from msgspec.structs import force_setattr
 
 from ._call import Timeout
 from ._clock import Clock, SystemClock
-from .net.options import NetOptions
+from .net.options import HttpVersion, NetOptions, identity_of
+from .net.proxies import Proxies, proxies_of
+from .net.proxy import Proxy, proxy_of
 from .report import CallReport
 
 __all__ = [
     "Settings",
     "check_max_retries",
+    "check_way",
     "environment",
     "net_options",
     "settings_of",
@@ -42,10 +45,21 @@ class Settings(Struct, frozen=True, kw_only=True):
         resend: Send a call again, once, when its connection broke after it was written.
         resend_after_timeout: Send a call again, once, when no answer came in time.
         on_report: Is given the `CallReport` of each call, in the thread that read it.
-        max_connections: Connections to one origin at most.
+        max_connections: Connections to one origin at most; over HTTP/2, calls in flight.
+        http_version: `auto` offers HTTP/2 where that pays, `1.1` and `2` insist on one.
         keepalive: Seconds that an idle connection is kept; `None` keeps it for ever.
         ca_file: Certificates to trust in place of certifi's, a PEM file.
+        trust_store: `certifi`, or `system` for the operating system's list, where neither
+            `ca_file` nor the environment names one.
+        client_cert: A PEM file with a certificate and its key, or the pair of both files, or
+            these and the key's password.
         ssl_context: An `ssl.SSLContext` of your own, in place of ours.
+        proxy: URL of the proxy for every origin: `http://`, `https://`, `socks5://` or
+            `socks5h://`, with `user:password@` where it asks for them.
+        trust_env: Whether the environment names proxies and certificates.
+        uds: Path of a Unix socket that is connected to, whatever the origin.
+        local_address: IP address that connections are made from.
+        socket_options: What `setsockopt` is given for each socket.
         clock: Where time comes from; for tests.
     """
 
@@ -59,12 +73,23 @@ class Settings(Struct, frozen=True, kw_only=True):
     resend_after_timeout: bool = False
     on_report: Callable[[CallReport], None] | None = None
     max_connections: int = 1000
+    http_version: HttpVersion = "auto"
     keepalive: float | None = 60.0
     ca_file: str | None = None
+    trust_store: Literal["certifi", "system"] = "certifi"
+    client_cert: Any = None
     ssl_context: Any = None
+    proxy: str | Proxy | None = None
+    trust_env: bool = True
+    uds: str | None = None
+    local_address: str | None = None
+    socket_options: Sequence[tuple[int, int, int | bytes]] = ()
     clock: Clock = SystemClock()
 
     def __post_init__(self) -> None:
+        # First of all, so that no frame of an error holds the URL or the password.
+        _settle_proxy(self)
+        force_setattr(self, "client_cert", identity_of(self.client_cert))
         force_setattr(self, "timeout", timeout_of(self.timeout, Timeout()))
         for name, kinds in _KINDS.items():
             _check_kind(name, getattr(self, name), kinds)
@@ -73,6 +98,10 @@ class Settings(Struct, frozen=True, kw_only=True):
             if value is not None and not callable(value):
                 raise TypeError(f"{name} must be callable, not {type(value).__name__}")
         check_max_retries(self.max_retries)
+        if self.http_version not in get_args(HttpVersion):
+            raise ValueError(
+                f'http_version must be "auto", "1.1" or "2", not {self.http_version!r}'
+            )
         if self.max_connections < 1:
             raise ValueError(f"max_connections must be at least 1, not {self.max_connections}")
         if self.keepalive is not None and self.keepalive < 0:
@@ -80,8 +109,26 @@ class Settings(Struct, frozen=True, kw_only=True):
                 f"keepalive must be at least 0 s, not {self.keepalive:g}; "
                 "use None to keep idle connections for ever"
             )
-        if self.ca_file is not None and self.ssl_context is not None:
-            raise ValueError("give ca_file or ssl_context, not both: a context has its own")
+        _check_trust(self)
+        check_way(self.proxy, self.uds, self.local_address)
+        force_setattr(self, "socket_options", _socket_options(self.socket_options))
+
+
+def _check_trust(settings: Settings) -> None:
+    if settings.trust_store not in ("certifi", "system"):
+        raise ValueError(
+            f"trust_store must be 'certifi' or 'system', not {settings.trust_store!r}; name a "
+            "file of your own with ca_file"
+        )
+    if settings.ca_file is not None and settings.trust_store == "system":
+        raise ValueError("give ca_file or trust_store='system', not both: a file is a list itself")
+    if settings.ssl_context is None:
+        return
+    others = {"ca_file": settings.ca_file, "client_cert": settings.client_cert}
+    given = [name for name, value in others.items() if value is not None]
+    given += ["trust_store"] if settings.trust_store != "certifi" else []
+    if given:
+        raise ValueError(f"give {given[0]} or ssl_context, not both: a context has its own")
 
 
 def settings_of(settings: Settings | None, options: dict[str, Any]) -> Settings:
@@ -91,6 +138,8 @@ def settings_of(settings: Settings | None, options: dict[str, Any]) -> Settings:
         TypeError: An option that does not exist, or is of the wrong type.
         ValueError: An option that cannot be.
     """
+    if isinstance(options.get("proxy"), str):
+        options["proxy"] = proxy_of(options["proxy"])  # in place: no frame keeps the URL
     if settings is not None and not isinstance(settings, Settings):
         raise TypeError(f"settings must be a Settings, not {type(settings).__name__}")
     known = Settings.__struct_fields__
@@ -112,7 +161,57 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "max_connections": (int,),
     "keepalive": (int, float, NoneType),
     "ca_file": (str, NoneType),
+    "trust_env": (bool,),
+    "uds": (str, NoneType),
+    "local_address": (str, NoneType),
 }
+
+
+def _settle_proxy(settings: Settings) -> None:
+    proxy: Any = settings.proxy
+    if isinstance(proxy, str):
+        proxy = proxy_of(proxy)
+    force_setattr(settings, "proxy", proxy if isinstance(proxy, Proxy) else None)
+    if isinstance(proxy, ValueError):
+        raise proxy
+    if proxy is not None and not isinstance(proxy, Proxy):
+        raise TypeError(f"proxy must be a URL, not {type(proxy).__name__}")
+
+
+def _socket_options(options: Any) -> tuple[tuple[int, int, int | bytes], ...]:
+    if not isinstance(options, (tuple, list)):
+        raise TypeError(f"socket_options must be a list, not {type(options).__name__}")
+    if not options:
+        return ()
+    from .net.tcp import socket_options_of  # with `socket`
+
+    return socket_options_of(options)
+
+
+def check_way(proxy: object, uds: str | None, local_address: str | None) -> None:
+    """Raise where one of these would leave the other without effect, or cannot be.
+
+    Raises:
+        ValueError: It would.
+    """
+    if uds is not None:
+        if proxy is not None:
+            raise ValueError(
+                f"uds leads to the origin itself, and {proxy} would have to be on the way; "
+                "give one of them"
+            )
+        if local_address is not None:
+            raise ValueError("a Unix socket has no IP address; give uds or local_address")
+        from .net.tcp import check_unix_path
+
+        check_unix_path(uds)
+    if local_address is not None:
+        from .net.tcp import numeric_addresses
+
+        if numeric_addresses(local_address, 0) is None:
+            raise ValueError(
+                f"local_address must be an IP address of this machine, not {local_address!r}"
+            )
 
 
 def check_max_retries(value: int) -> None:
@@ -172,11 +271,31 @@ def environment(provider: str) -> tuple[str | None, str | None]:
     return key, os.environ.get(f"{prefix}_BASE_URL") or None
 
 
-def net_options(settings: Settings) -> NetOptions:
-    """The part of `settings` that is about connections."""
+def net_options(settings: Settings, variables: Mapping[str, str] = os.environ) -> NetOptions:
+    """The part of `settings` that is about connections.
+
+    Args:
+        variables: Where proxies are looked for, if `settings` allow it and name none.
+
+    Raises:
+        ValueError: A variable names no proxy.
+    """
+    proxies = Proxies()
+    if isinstance(settings.proxy, Proxy):
+        proxies = Proxies.all(settings.proxy)
+    elif settings.trust_env and settings.uds is None:
+        proxies = proxies_of(variables)
     return NetOptions(
         max_connections=settings.max_connections,
+        http_version=settings.http_version,
         idle_expiry=settings.keepalive,
         ca_file=settings.ca_file,
         ssl_context=settings.ssl_context,
+        trust_store=settings.trust_store,
+        client_cert=settings.client_cert,
+        trust_env=settings.trust_env,
+        proxies=proxies,
+        uds=settings.uds,
+        local_address=settings.local_address,
+        socket_options=tuple(settings.socket_options),
     )

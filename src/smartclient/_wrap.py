@@ -122,7 +122,7 @@ def _check_carried(
     """Raise when a setting was given that a transport which stays below ours would not keep."""
     given = [
         name
-        for name in ("max_connections", "keepalive", "ca_file", "ssl_context")
+        for name in ("max_connections", "keepalive", *_TRUST)
         if name in options or getattr(settings, name) != getattr(_USUAL, name)
     ]
     if not given:
@@ -198,7 +198,7 @@ def _carried(
         return None
     if not _is_keepalive(http_client, getattr(pool, "_socket_options", None) or ()):
         return None
-    own = settings.ssl_context is not None or settings.ca_file is not None
+    own = any(getattr(settings, name) != getattr(_USUAL, name) for name in _TRUST)
     trusted = settings.ssl_context if own else pool._ssl_context
     limit = settings.max_connections
     if limit == _USUAL.max_connections:  # nobody asked for it
@@ -223,6 +223,7 @@ def _is_keepalive(http_client: Any, socket_options: Iterable[Any]) -> bool:
 
 
 _USUAL = Settings()
+_TRUST = ("ca_file", "trust_store", "client_cert", "ssl_context")
 _SDKS_OWN = ("connect", "pool", "write", "read")
 _MOST_CONNECTIONS = 1_000_000  # what "no limit" comes to
 

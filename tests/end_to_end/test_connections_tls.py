@@ -10,6 +10,7 @@ import pytest
 import trustme
 
 from smartclient._errors import ExchangeError
+from smartclient.net.options import Identity
 
 from .raw_server import RawServer, forever, reply
 
@@ -140,4 +141,72 @@ def test_server_that_closes_while_idle_is_noticed_through_tls(side, authority, c
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     with RawServer(script, tls=context) as server:
+        side.run(scenario)
+
+
+def counting(resumed: list[bool]):
+    """Answers one request on each connection, and notes whether its handshake was short."""
+
+    def script(peer):
+        if peer.request() is not None:
+            resumed.append(peer.sock.session_reused)
+            peer.send(reply(b"ok", b"connection: close"))
+
+    return script
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_session_is_resumed_on_the_next_connection(side, authority, ca_file, version):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.maximum_version = version
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    resumed: list[bool] = []
+
+    async def scenario():
+        client = side.client(ca_file=ca_file)
+        for _ in range(3):
+            assert await client.fetch(server.url) == b"ok"
+
+    with RawServer(counting(resumed), tls=context) as server:
+        side.run(scenario)
+
+    assert resumed == [False, True, True]
+
+
+def test_a_session_is_not_shared_with_another_trust(side, authority, ca_file, tmp_path):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    other = tmp_path / "other.pem"
+    authority.cert_pem.write_to_path(other)
+    resumed: list[bool] = []
+
+    async def scenario():
+        for file in (ca_file, str(other)):
+            await side.client(ca_file=file).fetch(server.url)
+
+    with RawServer(counting(resumed), tls=context) as server:
+        side.run(scenario)
+
+    assert resumed == [False, False]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_client_shows_its_certificate(side, authority, ca_file, tmp_path, is_known):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    authority.configure_trust(context)
+    own = (authority if is_known else trustme.CA()).issue_cert("client.example")
+    path = tmp_path / "client.pem"
+    own.private_key_and_cert_chain_pem.write_to_path(path)
+
+    async def scenario():
+        client = side.client(ca_file=ca_file, client_cert=Identity(str(path)))
+        if is_known:
+            assert await client.fetch(server.url) == b"ok"
+            return
+        with pytest.raises(ExchangeError):
+            await client.fetch(server.url)
+
+    with RawServer(forever(reply()), tls=context) as server:
         side.run(scenario)

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import math
+import socket
+import ssl
+import traceback
+from pathlib import Path
+from socket import SO_SNDBUF
 
 import pytest
 
-from smartclient._call import Timeout
+import smartclient
+from smartclient._call import Origin, Timeout
 from smartclient._settings import Settings, environment, net_options, settings_of, timeout_of
+from smartclient.net.options import Identity
+from smartclient.net.proxies import Proxies
+from smartclient.net.secret import SecretBytes
+
+CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def test_options_are_put_into_the_settings():
@@ -128,3 +139,143 @@ def test_connections_get_their_part():
     options = net_options(Settings(max_connections=3, keepalive=None, ca_file="ca.pem"))
 
     assert (options.max_connections, options.idle_expiry, options.ca_file) == (3, None, "ca.pem")
+
+
+# How connections leave this machine.
+
+ORIGINS = [Origin("http", "a.example", 80), Origin("https", "a.example", 443)]
+LOGIN = "http://me:s3cret@p.example:3128"
+
+
+def test_a_proxy_is_for_every_origin_and_the_environment_is_not_asked():
+    options = net_options(Settings(proxy=LOGIN), {"NO_PROXY": "*", "ALL_PROXY": "http://other"})
+
+    assert [str(options.proxies.to(origin)) for origin in ORIGINS] == ["http://p.example:3128"] * 2
+
+
+def test_without_one_the_environment_decides_when_the_client_is_made():
+    options = net_options(Settings(), {"HTTPS_PROXY": LOGIN})
+
+    assert [str(options.proxies.to(origin)) for origin in ORIGINS] == [
+        "None",
+        "http://p.example:3128",
+    ]
+
+
+@pytest.mark.parametrize("given", [{"trust_env": False}, {"uds": "/tmp/s"}])
+def test_the_environment_may_be_left_out(given):
+    options = net_options(Settings(**given), {"ALL_PROXY": LOGIN})
+
+    assert options.proxies == Proxies()
+    assert options.trust_env is given.get("trust_env", True)
+
+
+def test_the_way_of_a_connection_is_passed_on():
+    settings = Settings(
+        proxy=LOGIN, local_address="127.0.0.1", socket_options=[[socket.SOL_SOCKET, SO_SNDBUF, 9]]
+    )
+
+    options = net_options(settings, {})
+
+    assert options.local_address == "127.0.0.1"
+    assert options.socket_options == ((socket.SOL_SOCKET, SO_SNDBUF, 9),)
+    assert hash(options.socket_options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"proxy": LOGIN, "uds": "/tmp/s"}, "give one of them", id="proxy-uds"),
+        pytest.param(
+            {"uds": "/tmp/s", "local_address": "127.0.0.1"}, "uds or local_address", id="uds-local"
+        ),
+        pytest.param({"uds": ""}, "path of 1 to", id="no-path"),
+        pytest.param({"uds": "/" + "x" * 200}, "not 201", id="long-path"),
+        pytest.param({"local_address": "localhost"}, "must be an IP address", id="name"),
+        pytest.param({"proxy": "p.example:3128"}, "proxy must begin with http://", id="no-scheme"),
+        pytest.param(
+            {"socket_options": [(socket.SOL_SOCKET, 99_999, 1)]}, "1, .* is refused", id="no-option"
+        ),
+    ],
+)
+def test_a_way_that_cannot_be_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        settings_of(None, options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"proxy": 1}, "proxy must be a URL, not int", id="proxy"),
+        pytest.param({"trust_env": "no"}, "trust_env must be of type bool", id="env"),
+        pytest.param({"uds": b"/tmp/s"}, "uds must be of type str", id="uds"),
+        pytest.param({"socket_options": "x"}, "must be a list, not str", id="options"),
+        pytest.param({"socket_options": [(1, 2)]}, "socket_options 1 must be", id="two"),
+        pytest.param({"socket_options": [(1, 2, "x")]}, "socket_options 1 must be", id="text"),
+    ],
+)
+def test_a_way_of_the_wrong_type_is_refused(options, message):
+    with pytest.raises(TypeError, match=message):
+        Settings(**options)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({"proxy": "ftp://me:s3cret@p"}, id="no-proxy"),
+        pytest.param({"proxy": LOGIN, "max_retries": -1}, id="another-option"),
+        pytest.param({"proxy": LOGIN, "unknown": 1}, id="unknown-option"),
+        pytest.param({"proxy": LOGIN, "uds": "/tmp/s"}, id="pair"),
+    ],
+)
+def test_no_error_shows_the_password_nor_do_its_frames(given):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        smartclient.Client(api_key="k", **given)
+
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)][1:]
+    assert "s3cret" not in f"{caught.value} {[frame.f_locals for frame in frames]}"
+    assert frames
+
+
+def test_settings_do_not_show_the_password():
+    settings = Settings(proxy=LOGIN)
+
+    assert "s3cret" not in f"{settings!r} {settings.__rich_repr__()} {net_options(settings)!r}"
+    assert "p.example:3128" in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("a.pem", Identity("a.pem")),
+        (Path("a.pem"), Identity("a.pem")),
+        (("a.pem", "k.pem"), Identity("a.pem", "k.pem")),
+        (("a.pem", "k.pem", "secret"), Identity("a.pem", "k.pem", SecretBytes(b"secret"))),
+        (("a.pem", None, b"secret"), Identity("a.pem", None, SecretBytes(b"secret"))),
+    ],
+)
+def test_a_client_certificate_is_one_to_three_parts(given, expected):
+    settings = Settings(client_cert=given)
+
+    assert net_options(settings, {}).client_cert == expected
+    assert "'secret'" not in repr(settings)
+
+
+@pytest.mark.parametrize("given", [5, (), ("a", "b", "c", "d"), (None,), ("a", 5)])
+def test_another_client_certificate_is_refused(given):
+    with pytest.raises(TypeError, match="client_cert must be a path, or a tuple"):
+        Settings(client_cert=given)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"trust_store": "windows"}, "trust_store must be 'certifi' or 'system'"),
+        ({"trust_store": "system", "ca_file": "a.pem"}, "not both: a file is a list"),
+        ({"ssl_context": CONTEXT, "client_cert": "a.pem"}, "give client_cert or ssl_context"),
+        ({"ssl_context": CONTEXT, "trust_store": "system"}, "give trust_store or ssl_context"),
+    ],
+)
+def test_whom_to_trust_is_said_once(options, message):
+    with pytest.raises(ValueError, match=message):
+        Settings(**options)

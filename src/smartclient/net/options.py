@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+import os
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
 from .._clock import SystemClock
 from .proxies import Proxies
+from .secret import SecretBytes
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -19,7 +22,9 @@ __all__ = [
     "DRAIN_WAIT",
     "SYSTEM_CLOCK",
     "HttpVersion",
+    "Identity",
     "NetOptions",
+    "identity_of",
 ]
 
 HttpVersion: TypeAlias = Literal["auto", "1.1", "2"]
@@ -35,6 +40,44 @@ DRAIN_WAIT = 0.02
 """Most of them that the next call waits: less than it takes to open a connection."""
 
 
+class Identity(Struct, frozen=True):
+    """Files of a client certificate, PEM; the key may be in the certificate's own."""
+
+    cert_file: str
+    key_file: str | None = None
+    password: SecretBytes | None = None
+
+
+def identity_of(given: Any) -> Identity | None:
+    """Client certificate files, from what a caller gives.
+
+    Raises:
+        TypeError: It is neither a path nor a tuple of these.
+    """
+    if given is None or isinstance(given, Identity):
+        return given
+    parts = (given,) if isinstance(given, (str, os.PathLike)) else given
+    if (
+        not isinstance(parts, (tuple, list))
+        or not 1 <= len(parts) <= 3
+        or not isinstance(parts[0], (str, os.PathLike))
+        or not all(isinstance(part, (str, os.PathLike, NoneType)) for part in parts[1:2])
+        or not all(isinstance(part, (str, bytes, NoneType)) for part in parts[2:])
+    ):
+        raise TypeError(
+            "client_cert must be a path, or a tuple of the certificate's path, the key's and, "
+            f"where it has one, its password, not {type(given).__name__}"
+        )
+    cert_file, key_file, password = (*parts, None, None)[:3]
+    if isinstance(password, str):
+        password = password.encode()
+    return Identity(
+        os.fspath(cert_file),
+        None if key_file is None else os.fspath(key_file),
+        None if password is None else SecretBytes(password),
+    )
+
+
 class NetOptions(Struct, frozen=True, kw_only=True):
     """How connections are opened and kept; clients that agree on these share them.
 
@@ -48,6 +91,8 @@ class NetOptions(Struct, frozen=True, kw_only=True):
             server closes it. A server that announces a shorter time is believed.
         ca_file: PEM file of the authorities to trust; `None` means `SSL_CERT_FILE` and
             `SSL_CERT_DIR` where they are set, else certifi's list.
+        trust_store: Whose list counts where no file is named: certifi's, or the system's.
+        client_cert: Who we say that we are.
         ssl_context: A context of your own, used as it is; it excludes `ca_file`.
         trust_env: Whether `SSL_CERT_FILE` and `SSL_CERT_DIR` are looked at.
         proxies: On the way to which origins.
@@ -61,6 +106,8 @@ class NetOptions(Struct, frozen=True, kw_only=True):
     http_version: HttpVersion = "auto"
     idle_expiry: float | None = 60.0
     ca_file: str | None = None
+    trust_store: Literal["certifi", "system"] = "certifi"
+    client_cert: Identity | None = None
     ssl_context: SSLContext | None = None
     trust_env: bool = True
     proxies: Proxies = Proxies()

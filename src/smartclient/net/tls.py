@@ -10,12 +10,14 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .._call import Origin
 from .._errors import ExchangeError, ExchangeKind
-from .options import NetOptions
+from .options import HttpVersion, Identity, NetOptions
 from .pool import Pool
 from .proxy import Proxy
 from .sockets import RECEIVE, SocketConnection
@@ -29,16 +31,22 @@ class Trust(Struct, frozen=True):
 
     Attributes:
         source: What an error message calls it.
-        own: The user's own context, compared by identity.
+        is_system: Whether the operating system's list is believed.
+        identity: Who we say that we are.
+        own: The user's own context, compared by identity and used as it is.
+        alpn: The protocols that are offered, the best first, where the context is ours.
     """
 
     source: str
     ca_file: str | None = None
     ca_dir: str | None = None
+    is_system: bool = False
+    identity: Identity | None = None
     own: ssl.SSLContext | None = None
+    alpn: tuple[str, ...] = ("http/1.1",)
 
     @classmethod
-    def of(cls, options: NetOptions) -> Trust:
+    def of(cls, options: NetOptions, version: HttpVersion = "1.1") -> Trust:
         """What `options` and, where they are silent, the environment say.
 
         Raises:
@@ -46,22 +54,26 @@ class Trust(Struct, frozen=True):
         """
         if options.ssl_context is not None:
             return cls("your ssl_context", own=options.ssl_context)
+        usual = cls("", identity=options.client_cert, alpn=_ALPN[version])
         if options.ca_file is not None:
-            return cls("ca_file", _existing(options.ca_file, "ca_file"))
+            return replace(usual, source="ca_file", ca_file=_existing(options.ca_file, "ca_file"))
+        if options.trust_store == "system":
+            return replace(usual, source="the system's list", is_system=True)
         env = os.environ if options.trust_env else {}
         file, folder = env.get("SSL_CERT_FILE"), env.get("SSL_CERT_DIR")
         if file or folder:
             source = " and ".join(
                 name for name, value in (("SSL_CERT_FILE", file), ("SSL_CERT_DIR", folder)) if value
             )
-            return cls(
-                source,
-                _existing(file, "SSL_CERT_FILE") if file else None,
-                _existing(folder, "SSL_CERT_DIR") if folder else None,
+            return replace(
+                usual,
+                source=source,
+                ca_file=_existing(file, "SSL_CERT_FILE") if file else None,
+                ca_dir=_existing(folder, "SSL_CERT_DIR") if folder else None,
             )
         import certifi
 
-        return cls("certifi's list", certifi.where())
+        return replace(usual, source="certifi's list", ca_file=certifi.where())
 
     def context(self) -> ssl.SSLContext:
         """The context for this trust; the same one every time."""
@@ -80,6 +92,13 @@ class Trust(Struct, frozen=True):
         return f"{self.source} ({', '.join(places)})" if places else self.source
 
 
+_ALPN: dict[HttpVersion, tuple[str, ...]] = {
+    "auto": ("h2", "http/1.1"),
+    "1.1": ("http/1.1",),
+    "2": ("h2",),
+}
+
+
 def _existing(path: str, setting: str) -> str:
     if not os.path.exists(path):  # noqa: PTH110
         raise ValueError(f"{setting} names {path!r}, which does not exist")
@@ -92,9 +111,51 @@ _known: dict[Trust, ssl.SSLContext] = {}
 def _context(trust: Trust) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    context.load_verify_locations(trust.ca_file, trust.ca_dir)
+    context.set_alpn_protocols(list(trust.alpn))
+    if trust.is_system:
+        context.load_default_certs()
+    else:
+        context.load_verify_locations(trust.ca_file, trust.ca_dir)
+    if trust.identity is not None:
+        _identify(context, trust.identity)
     return context
+
+
+def _identify(context: ssl.SSLContext, identity: Identity) -> None:
+    password = None if identity.password is None else bytes(identity.password)
+    _existing(identity.cert_file, "client_cert")
+    if identity.key_file is not None:
+        _existing(identity.key_file, "the key of client_cert")
+    try:
+        # An empty one instead of none: else OpenSSL would ask for it at the terminal.
+        context.load_cert_chain(identity.cert_file, identity.key_file, password or b"")
+    except OSError as error:  # `ssl.SSLError` is one
+        reason = getattr(error, "reason", None) or type(error).__name__
+        raise ValueError(
+            f"client_cert {identity.cert_file!r} cannot be used ({reason}); it must be a PEM file "
+            "with the certificate and its chain, and the key in it or beside it, with the right "
+            "password"
+        ) from None
+
+
+_MOST_SESSIONS = 256  # of one context
+
+_sessions: WeakKeyDictionary[ssl.SSLContext, dict[str, ssl.SSLSession]] = WeakKeyDictionary()
+
+
+def _session_with(context: ssl.SSLContext, host: str) -> ssl.SSLSession | None:
+    """What shortens the next handshake with `host`."""
+    return _sessions.get(context, {}).get(host)
+
+
+def _keep_session(context: ssl.SSLContext, host: str, session: ssl.SSLSession | None) -> None:
+    if session is None or not session.has_ticket:
+        return
+    known = _sessions.setdefault(context, {})
+    known.pop(host, None)
+    known[host] = session
+    if len(known) > _MOST_SESSIONS:
+        known.pop(next(iter(known)), None)
 
 
 def tls_failure(
@@ -125,9 +186,11 @@ def tls_failure(
 class TlsConnection(SocketConnection):
     """A blocking connection over TLS."""
 
-    __slots__ = ()
+    __slots__ = ("_host", "_is_session_kept")
 
     sock: ssl.SSLSocket
+    _host: str
+    _is_session_kept: bool
 
     @classmethod
     def open(
@@ -141,10 +204,16 @@ class TlsConnection(SocketConnection):
     ) -> TlsConnection:
         """Shake hands within the seconds that `left` grants; it raises when there are none."""
         context = trust.context()
-        wrapped = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
+        wrapped = context.wrap_socket(
+            sock,
+            server_hostname=host,
+            do_handshake_on_connect=False,
+            session=_session_with(context, host),
+        )
         try:
             wrapped.setblocking(False)
             connection = cls(wrapped, origin, pool)
+            connection._host, connection._is_session_kept = host, False
             connection._shake(left)
         except BaseException:
             wrapped.close()
@@ -180,7 +249,12 @@ class TlsConnection(SocketConnection):
     def _receive(self, timeout: float | None) -> bytes:
         while True:
             try:
-                return self.sock.recv(RECEIVE)
+                data = self.sock.recv(RECEIVE)
+                if not self._is_session_kept:
+                    # With TLS 1.3 the tickets come after the handshake, before the first byte.
+                    self._is_session_kept = True
+                    _keep_session(self.sock.context, self._host, self.sock.session)
+                return data
             except ssl.SSLWantReadError:
                 if not self.can_read(timeout):
                     raise TimeoutError from None
@@ -203,11 +277,17 @@ class TlsConnection(SocketConnection):
 class TlsBuffer:
     """TLS between two buffers, for a transport that carries bytes and knows nothing of it."""
 
-    __slots__ = ("_incoming", "_outgoing", "_tls", "is_at_end")
+    __slots__ = ("_host", "_incoming", "_is_session_kept", "_outgoing", "_tls", "is_at_end")
 
     def __init__(self, context: ssl.SSLContext, host: str) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        self._tls = context.wrap_bio(
+            self._incoming,
+            self._outgoing,
+            server_hostname=host,
+            session=_session_with(context, host),
+        )
+        self._host, self._is_session_kept = host, False
         self.is_at_end = False
 
     def shake(self) -> bool:
@@ -221,6 +301,11 @@ class TlsBuffer:
         except ssl.SSLWantReadError:
             return False
         return True
+
+    @property
+    def protocol(self) -> str | None:
+        """What ALPN chose, once hands are shaken."""
+        return self._tls.selected_alpn_protocol()
 
     def put(self, data: bytes) -> None:
         """Take what came from the transport; empty data is its end."""
@@ -243,6 +328,9 @@ class TlsBuffer:
                 pieces.append(piece)
             else:
                 self.is_at_end = True
+        if pieces and not self._is_session_kept:
+            self._is_session_kept = True
+            _keep_session(self._tls.context, self._host, self._tls.session)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def encrypt(self, data: bytes | memoryview) -> None:

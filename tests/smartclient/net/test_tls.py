@@ -5,9 +5,13 @@ import ssl
 import certifi
 import pytest
 import trustme
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from smartclient._call import Origin
 from smartclient.net import NetOptions
+from smartclient.net.options import Identity
+from smartclient.net.secret import SecretBytes
 from smartclient.net.tls import TlsBuffer, Trust, tls_failure
 
 
@@ -60,6 +64,52 @@ def test_missing_trust_store_is_named(monkeypatch, setting):
 
     with pytest.raises(ValueError, match=f"{setting} names '/gone.pem', which does not exist"):
         Trust.of(options)
+
+
+def test_the_system_may_be_trusted():
+    trust = Trust.of(NetOptions(trust_store="system"))
+
+    assert str(trust) == "the system's list"
+    assert trust.context().verify_mode is ssl.CERT_REQUIRED
+
+
+def test_what_is_said_comes_before_the_environment(monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
+
+    assert Trust.of(NetOptions(trust_store="system")).ca_file is None
+
+
+def encrypted_key(folder) -> str:
+    key = ec.generate_private_key(ec.SECP256R1())
+    path = folder / "key.pem"
+    path.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"open sesame"),
+        )
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize("password", [None, b"wrong-secret", b"open sesame"])
+def test_a_client_certificate_that_cannot_be_used_is_refused(tmp_path, password):
+    """Without a password OpenSSL would ask for it at the terminal."""
+    cert = tmp_path / "cert.pem"
+    trustme.CA().issue_cert("a.example").cert_chain_pems[0].write_to_path(cert)
+    secret = None if password is None else SecretBytes(password)
+    identity = Identity(str(cert), encrypted_key(tmp_path), secret)
+
+    with pytest.raises(ValueError, match=r"cert\.pem' cannot be used") as caught:
+        Trust.of(NetOptions(client_cert=identity)).context()
+
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_client_certificate_that_is_not_there_is_named():
+    with pytest.raises(ValueError, match=r"client_cert names '/gone\.pem'"):
+        Trust.of(NetOptions(client_cert=Identity("/gone.pem"))).context()
 
 
 def test_failure_without_a_certificate_in_it_says_what_to_check():
