@@ -63,6 +63,7 @@ PLACES = {
         "httpx2": "transports/httpx.py",
         "httptools": "net/http1.py",
         "h2": "net/http2.py",
+        "hpack": "net/http2_request.py",
         "tenacity": "policies/retry.py",
         "opentelemetry": "policies/telemetry.py",
         "tiktoken": "tokens/",

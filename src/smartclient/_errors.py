@@ -55,6 +55,7 @@ ExchangeKind = Literal[
     "idle_timeout",
     "total_timeout",
     "closed",  # the server closed before a complete reply
+    "refused",  # HTTP/2 says that the request was not processed
     "protocol",  # the server's bytes are not HTTP
     "limit",  # the reply crosses one of our bounds
     "unsupported",  # the call asks for what this connection cannot carry

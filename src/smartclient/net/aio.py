@@ -16,7 +16,7 @@ from .._errors import ExchangeError
 from . import failures
 from .failures import BadReplyError
 from .homes import Home, all_homes, home_of_loop
-from .http1 import head_of
+from .http1_request import head_of
 from .link import Lane, Link, Piece
 from .opening import open_stream
 from .options import DEFAULTS, SYSTEM_CLOCK, NetOptions
@@ -24,7 +24,10 @@ from .pool import Counts, Pool, Waiter
 from .refusals import check_forwarded
 from .routes import Route, Routes
 
-__all__ = ["WRITE_SIZE", "AsyncConnections", "Response", "close_idle", "counts"]
+__all__ = ["MOST_REFUSALS", "WRITE_SIZE", "AsyncConnections", "Response", "close_idle", "counts"]
+
+MOST_REFUSALS = 3
+"""How often a request that was not processed is sent again at once."""
 
 WRITE_SIZE = 256 * 1024
 """Most bytes of a large body that are encrypted or buffered at a time."""
@@ -62,7 +65,8 @@ class AsyncConnections:
         """Send `call`; the reply's head is read, its body is not.
 
         A reused connection that turns out closed before a byte was written is replaced by
-        another without a trace; nothing else is ever sent twice. Cancelling cuts.
+        another without a trace, and a request that HTTP/2 says was not processed is sent
+        again, at most three times; nothing else is ever sent twice. Cancelling cuts.
 
         Raises:
             ExchangeError: No reply came.
@@ -70,6 +74,7 @@ class AsyncConnections:
         """
         forwarder = self._routes.to(call.origin).forwarder
         head = head_of(call, forwarder)
+        refusals = 0
         while True:
             connection = await self._obtain(call, timeline)
             response = Response(connection, call, timeline, self._clock, self._options)
@@ -78,10 +83,17 @@ class AsyncConnections:
                     await response._read_head()
                     check_forwarded(call.origin, forwarder, response.status)
                     return response
+            except ExchangeError as error:
+                response.cut()
+                refusals += 1
+                is_refused = error.kind == "refused" and call.is_repeatable
+                if not is_refused or refusals > MOST_REFUSALS:
+                    raise
             except BaseException:
                 response.cut()
                 raise
-            response.cut()
+            else:
+                response.cut()
 
     async def close(self) -> None:
         """Cut this client's streams and refuse further calls; others' are left alone."""
@@ -339,6 +351,8 @@ class Response:
             if connection.is_cut:
                 raise failures.closed_by_us(origin, sent=connection.sent, reused=reused) from None
             return failures.unsent(origin, error, sent=connection.sent, reused=reused)
+        except BadReplyError as error:
+            return failures.broken(origin, error, reused=reused)
         return None
 
     async def _read_head(self) -> None:

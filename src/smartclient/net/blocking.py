@@ -15,7 +15,8 @@ from .._clock import Clock
 from .._errors import ExchangeError, Sent
 from . import failures
 from .failures import BadReplyError
-from .http1 import LAST_CHUNK, ReplyParser, chunk, head_of, joined
+from .http1 import ReplyParser
+from .http1_request import LAST_CHUNK, chunk, head_of, joined
 from .lobby import Lobby
 from .options import DEFAULTS, SYSTEM_CLOCK, NetOptions
 from .pool import Counts, Pool
@@ -55,7 +56,7 @@ class Connections:
         self._options = options
         self._clock = clock
         self._is_closed = False
-        self._routes = Routes(options)
+        self._routes = Routes(options, "1.1")
 
     def exchange(self, call: Call, timeline: Timeline) -> Response:
         """Send `call`; the reply's head is read, its body is not.

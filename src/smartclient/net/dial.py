@@ -38,7 +38,10 @@ class Connect(Struct, frozen=True):
 
 
 class Secure(Struct, frozen=True):
-    """Shake hands over what is connected, as whoever talks to `host`."""
+    """Shake hands over what is connected, as whoever talks to `host`.
+
+    Answered with the protocol that ALPN chose, or `None`.
+    """
 
     host: str
     trust: Trust
@@ -64,11 +67,13 @@ def dial(route: Route) -> Dial:
         yield from _connect(route, addresses)
     if route.trust is not None:
         try:
-            yield Secure(origin.host, route.trust)
+            spoken = yield Secure(origin.host, route.trust)
         except OSError as error:
             from .tls import tls_failure
 
             raise tls_failure(origin, error, route.trust) from error
+        if (spoken == "h2") is not (route.http_version == "2") and route.http_version != "auto":
+            raise failures.other_protocol(origin, spoken, wanted=route.http_version)
 
 
 def _addresses(

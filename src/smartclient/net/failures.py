@@ -19,6 +19,7 @@ __all__ = [
     "closed_by_us",
     "late",
     "other_family",
+    "other_protocol",
     "pool_timeout",
     "read_timeout",
     "stage_of",
@@ -103,6 +104,18 @@ def unopened_in_time(
         f"(timeout.connect is {timeout:g} s for {steps} together); raise it, "
         "or check the network",
         kind="connect_timeout",
+        origin=str(origin),
+    )
+
+
+def other_protocol(origin: Origin, spoken: str | None, *, wanted: str) -> ExchangeError:
+    """TLS chose a protocol that `http_version` excludes, or none."""
+    what, offered = (spoken or "no protocol"), ("h2" if wanted == "2" else "http/1.1")
+    return ExchangeError(
+        f'{origin} chose {what} by ALPN, and http_version="{wanted}" wants {offered}; '
+        'set http_version="auto", or offer that protocol in your own ssl_context '
+        f"(set_alpn_protocols)",
+        kind="unsupported",
         origin=str(origin),
     )
 
@@ -215,7 +228,7 @@ def broken(origin: Origin, error: BadReplyError, *, reused: bool) -> ExchangeErr
     return ExchangeError(
         f"{origin} {error}",
         kind=error.kind,
-        sent="all",
+        sent="nothing" if error.kind == "refused" else "all",
         origin=str(origin),
         reused=reused,
     )

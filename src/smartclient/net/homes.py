@@ -33,9 +33,7 @@ class Home:
         """Tie the connections to the loop."""
         await anext(self._end)
 
-    def enter(
-        self, route: Route, now: float
-    ) -> tuple[Pool[Link], Link | None]:
+    def enter(self, route: Route, now: float) -> tuple[Pool[Link], Link | None]:
         """The pool of `route` and, where there is one, an idle connection of it."""
         for expired in self.pools.sweep(now):
             expired.drop()
@@ -76,7 +74,7 @@ class Home:
         """Touch nothing any more: in a forked child the sockets are the parent's."""
         for pool in self.pools.by_key.values():
             for connection in (*pool.idle, *pool.active):
-                connection.is_cut = True
+                connection.forget()
 
     def _sweep(self, monotonic: Callable[[], float]) -> None:
         """Close what has expired, though nobody calls any more."""

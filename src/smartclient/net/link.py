@@ -155,6 +155,10 @@ class Link(Awaited, asyncio.Protocol, ABC):
     def drop(self) -> None:
         """Close at once, so that the server stops, and free the place; never raises."""
 
+    def forget(self) -> None:
+        """Touch nothing any more: in a forked child the socket is the parent's."""
+        self.is_cut = True
+
     # What becomes of what has come.
 
     @abstractmethod

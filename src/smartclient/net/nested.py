@@ -69,6 +69,11 @@ class BufferConnection(SocketConnection):
         super().__init__(sock, origin, pool)
         self._tls = tls
 
+    @property
+    def protocol(self) -> str | None:
+        """What ALPN chose, once hands are shaken."""
+        return self._tls.protocol
+
     def nest(self, context: ssl.SSLContext, host: str) -> None:
         """Begin a TLS with `host` inside the one that is there."""
         self._tls = NestedTls(self._tls, context, host)

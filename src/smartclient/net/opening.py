@@ -113,7 +113,7 @@ class _Opening:
                 self.timeline.tcp = Span(started, self.monotonic())
             case Secure(host, trust):
                 self._lead_on()
-                await self._secure(host, trust)
+                return await self._secure(host, trust)
             case _:
                 return await self._ask_proxy(step)
         return None
@@ -140,16 +140,26 @@ class _Opening:
         """What is connected is the way to the origin: a connection of its own goes on with it."""
         approach = self.connection
         if isinstance(approach, Approach):
-            self.connection = self._connection(StreamConnection, approach._sock)
-            approach.hand_over(self.connection)
+            self._go_on(approach, self._kind())
+
+    def _go_on(self, before: Link, kind: type[Link]) -> None:
+        self.connection = self._connection(kind, before._sock)
+        before.hand_over(self.connection)
+
+    def _kind(self) -> type[Link]:
+        """What speaks to the origin, as far as that is known before a handshake."""
+        if self.route.trust is None and self.route.http_version == "2":
+            from .multiplex import Multiplex  # with h2, which HTTP/1.1 never needs
+
+            return Multiplex
+        return StreamConnection
 
     def _connection(self, kind: type[L], sock: socket.socket) -> L:
         return kind(self.loop, sock, self.route.origin, self.pool, self.keep)
 
     async def _connect(self, addresses: list[Address]) -> None:
         sock = await self._connect_tcp(addresses)
-        kind = StreamConnection if self.route.proxy is None else Approach
-        connection: Link = self._connection(kind, sock)
+        connection = self._connection(self._kind() if self.route.proxy is None else Approach, sock)
         try:
             await self.loop.create_connection(lambda: connection, sock=sock)
         except BaseException:
@@ -216,7 +226,7 @@ class _Opening:
             raise
         return sock
 
-    async def _secure(self, host: str, trust: Trust) -> None:
+    async def _secure(self, host: str, trust: Trust) -> str | None:
         from .tls import TlsBuffer
 
         assert self.connection is not None
@@ -231,6 +241,11 @@ class _Opening:
             tls = NestedTls(self.proxy_tls, context, host)
         await self.connection.start_tls(tls)
         self.timeline.tls = Span(started, self.monotonic())
+        if tls.protocol == "h2":
+            from .multiplex import Multiplex  # with h2, which HTTP/1.1 never needs
+
+            self._go_on(self.connection, Multiplex)
+        return tls.protocol
 
     async def _context(self, trust: Trust) -> SSLContext:
         context = trust.known_context()

@@ -82,14 +82,19 @@ os.register_at_fork(after_in_child=_Known.unlock)
 
 
 class Routes:
-    """The routes of one client, made from its options when they are first needed."""
+    """The routes of one client, made from its options when they are first needed.
 
-    __slots__ = ("_by_origin", "_options", "_trust")
+    Args:
+        version: In the place of the options' `http_version`.
+    """
 
-    def __init__(self, options: NetOptions) -> None:
+    __slots__ = ("_by_origin", "_options", "_trusts", "_version")
+
+    def __init__(self, options: NetOptions, version: HttpVersion | None = None) -> None:
         self._options = options
+        self._version: HttpVersion = version or options.http_version
         self._by_origin: dict[Origin, Route] = {}
-        self._trust: Trust | None = None
+        self._trusts: dict[HttpVersion, Trust] = {}
 
     def to(self, origin: Origin) -> Route:
         """The route to `origin`.
@@ -104,17 +109,22 @@ class Routes:
 
     def _route(self, origin: Origin) -> Route:
         options = self._options
-        version: HttpVersion = options.http_version
+        version = self._version
         if version == "auto" and origin.scheme == "http":
             version = "1.1"  # there is no ALPN without TLS
         proxy = options.proxies.to(origin)
+        if version == "2" and origin.scheme == "http" and proxy is not None:
+            raise ValueError(
+                f'http_version="2" cannot reach {origin} through the proxy {proxy}: without TLS '
+                'it needs a direct connection; take "auto", or except the host in no_proxy'
+            )
         proxy_trust = None
         if proxy is not None and proxy.scheme == "https":
             own = options.proxy_context
-            proxy_trust = self._trusted() if own is None else _own_trust(own)
+            proxy_trust = self._trusted("1.1") if own is None else _own_trust(own)
         return Route.of(
             origin=origin,
-            trust=self._trusted() if origin.scheme == "https" else None,
+            trust=self._trusted(version) if origin.scheme == "https" else None,
             limit=options.max_connections,
             proxy=proxy,
             proxy_trust=proxy_trust,
@@ -125,12 +135,13 @@ class Routes:
             sharing=Sharing(_IS_SHARED[version]),
         )
 
-    def _trusted(self) -> Trust:
-        if self._trust is None:
+    def _trusted(self, version: HttpVersion) -> Trust:
+        trust = self._trusts.get(version)
+        if trust is None:
             from .tls import Trust  # with `ssl`, which plain HTTP never needs
 
-            self._trust = Trust.of(self._options)
-        return self._trust
+            trust = self._trusts[version] = Trust.of(self._options, version)
+        return trust
 
 
 # Whether connections carry several calls, where the protocol tells.

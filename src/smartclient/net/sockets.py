@@ -237,7 +237,7 @@ class Opener:
                 self._timeline.tcp = Span(started, self._monotonic())
                 self._connection = SocketConnection(self._sock, self._route.origin, self._pool)
             case Secure(host, trust):
-                self._secure(host, trust)
+                return self._secure(host, trust)
             case SecureProxy(host, trust):
                 self._secure_proxy(host, trust)
             case Send(data):
@@ -326,19 +326,21 @@ class Opener:
                 return sock
         return None
 
-    def _secure(self, host: str, trust: Trust) -> None:
+    def _secure(self, host: str, trust: Trust) -> str | None:
         from .tls import TlsConnection
 
         assert self._sock is not None
         context = trust.context()  # built before the handshake is timed
         started = self._monotonic()
         if self._route.proxy_trust is not None:
-            self._nest(context, host)
+            spoken = self._nest(context, host)
         else:
             self._connection = TlsConnection.open(
                 self._sock, host, self._route.origin, self._pool, trust, lambda: self._left("tls")
             )
+            spoken = self._connection.sock.selected_alpn_protocol()
         self._timeline.tls = Span(started, self._monotonic())
+        return spoken
 
     # What only a proxy asks for. It counts as TCP: whoever is behind it is connected after it.
 
@@ -353,13 +355,14 @@ class Opener:
         self._connection = connection
         self._connected()
 
-    def _nest(self, context: SSLContext, host: str) -> None:
+    def _nest(self, context: SSLContext, host: str) -> str | None:
         from .nested import BufferConnection
 
         connection = self._connection
         assert isinstance(connection, BufferConnection)
         connection.nest(context, host)
         self._in_time("tls", lambda: connection.shake(lambda: self._left("tls")))
+        return connection.protocol
 
     def _send(self, connection: SocketConnection, data: bytes) -> None:
         rest = memoryview(data)

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from .._call import Call, Origin, Timeline
 from .._errors import Sent
 from .failures import BadReplyError
-from .http1 import LAST_CHUNK, ReplyParser, chunk, joined
+from .http1 import ReplyParser
+from .http1_request import LAST_CHUNK, chunk, joined
 from .link import Keep, Link, Piece, Reply
 from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT
 from .pool import Pool

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Retry", "retry_after"]
 
 _NEVER_SENT = frozenset({"resolve", "connect", "connect_timeout", "tls"})
-_BROKEN = frozenset({"write", "read", "closed"})
+_BROKEN = frozenset({"write", "read", "closed", "refused"})
 
 
 class Retry:

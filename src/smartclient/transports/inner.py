@@ -57,6 +57,7 @@ _NAMES: dict[ExchangeKind, str] = {
     "idle_timeout": "ReadTimeout",
     "total_timeout": "ReadTimeout",
     "closed": "RemoteProtocolError",
+    "refused": "RemoteProtocolError",
     "protocol": "RemoteProtocolError",
     "limit": "RemoteProtocolError",
     "unsupported": "UnsupportedProtocol",
