@@ -75,6 +75,14 @@ def _in_ci() -> bool:
 
 
 @pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test goes through the proxy of whoever runs it."""
+    for name in ("HTTP", "HTTPS", "ALL", "NO"):
+        monkeypatch.delenv(f"{name}_PROXY", raising=False)
+        monkeypatch.delenv(f"{name}_PROXY".lower(), raising=False)
+
+
+@pytest.fixture(autouse=True)
 def fixed_seeds() -> None:
     """Chance that a test does not pass on by itself repeats, whatever ran before."""
     random.seed(0)

@@ -6,7 +6,7 @@ included; nothing that shows one shows these.
 
 from __future__ import annotations
 
-from base64 import b64encode
+from binascii import b2a_base64
 from typing import Any, Literal, TypeAlias
 from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
@@ -37,7 +37,8 @@ class Login(Struct, frozen=True):
     @property
     def basic(self) -> str:
         """The value of a `proxy-authorization` field."""
-        return "Basic " + b64encode(self.user + b":" + self.password).decode("ascii")
+        login = self.user + b":" + self.password
+        return "Basic " + b2a_base64(login, newline=False).decode("ascii")
 
     def __repr__(self) -> str:
         return "Login(not shown)"

@@ -8,14 +8,16 @@ import select
 import socket
 import sys
 from collections.abc import Collection, Iterable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 __all__ = [
     "Address",
     "Readiness",
     "check_connected",
+    "check_unix_path",
     "numeric_addresses",
     "of_family",
+    "socket_options_of",
     "start_connecting",
     "unix_address",
     "wait_for",
@@ -49,6 +51,49 @@ def of_family(addresses: Iterable[Address], local_address: str) -> list[Address]
 def unix_address(path: str) -> Address:
     """The address of a Unix socket."""
     return socket.AF_UNIX, path
+
+
+def check_unix_path(path: str) -> None:
+    """Raise a `ValueError` for a path that cannot be connected to, whatever is there."""
+    if not hasattr(socket, "AF_UNIX"):
+        raise ValueError("uds needs Unix sockets, which this system does not have")
+    longest = 107 if sys.platform == "linux" else 103
+    if not 0 < len(os.fsencode(path)) <= longest:
+        raise ValueError(f"uds must be a path of 1 to {longest} bytes, not {len(path)}")
+
+
+def socket_options_of(options: Iterable[Any]) -> tuple[tuple[int, int, int | bytes], ...]:
+    """`options` once each was tried on a socket.
+
+    Raises:
+        TypeError: One is no level, option and value.
+        ValueError: This system refuses one.
+    """
+    return tuple(_tried(number, option) for number, option in enumerate(options, 1))
+
+
+def _tried(number: int, option: Any) -> tuple[int, int, int | bytes]:
+    try:
+        level, name, value = option
+    except (TypeError, ValueError):
+        level = name = value = None
+    if not (isinstance(level, int) and isinstance(name, int) and isinstance(value, (int, bytes))):
+        raise TypeError(
+            f"socket_options {number} must be (level, option, value), as `setsockopt` takes them"
+        )
+    error: OSError | None = None
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            with socket.socket(family, socket.SOCK_STREAM) as sock:
+                sock.setsockopt(level, name, value)
+                return level, name, value
+        except OSError as refused:
+            error = error or refused
+    assert error is not None
+    raise ValueError(
+        f"socket_options {number}, {(level, name, value)}, is refused by this system: "
+        f"{os.strerror(error.errno or 0)}"
+    ) from error
 
 
 def start_connecting(
