@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, TypeVar
 
-import msgspec
-
 from ._call import Timeout
+from ._carry import carried, given_names
 from ._pipeline import Pipeline
-from ._settings import Settings, net_options, settings_of
-from .net.options import NetOptions
+from ._settings import Settings, settings_of
 from .report import CallReport
 from .transports.httpx import (
     AsyncTransport,
@@ -56,6 +53,11 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
     if chosen.stop is not None:
         raise ValueError(
             "stop has no effect where an SDK is wrapped, whose own limit is kept; give max_retries"
+        )
+    if not chosen.trust_env:
+        raise ValueError(
+            "trust_env has no effect where an SDK is wrapped: its HTTP client has read the "
+            "environment; give trust_env=False to that one"
         )
     http_client = getattr(target, "_client", None)
     if settings is not None or options.keys() - {"max_retries"}:
@@ -120,21 +122,17 @@ def _check_carried(
     family: Any, http_client: Any, settings: Settings, options: dict[str, Any], *, is_async: bool
 ) -> None:
     """Raise when a setting was given that a transport which stays below ours would not keep."""
-    given = [
-        name
-        for name in ("max_connections", "keepalive", *_TRUST)
-        if name in options or getattr(settings, name) != getattr(_USUAL, name)
-    ]
+    given = given_names(settings, options)
     if not given:
         return
     usual = family.AsyncHTTPTransport if is_async else family.HTTPTransport
     for present in [http_client._transport, *http_client._mounts.values()]:
         below = present.inner if isinstance(present, (Transport, AsyncTransport)) else present
-        if below is not None and _carried(family, http_client, below, usual, settings) is None:
+        if below is not None and carried(family, http_client, below, usual, settings) is None:
             raise ValueError(
                 f"{' and '.join(given)} would have no effect: the client's {type(below).__name__} "
                 "stays below our connections, because it is not the usual one, is patched, or has "
-                "a proxy, HTTP/2 or another setting that they cannot take over; set it there"
+                "HTTP/2, retries or another setting that they cannot take over; set it there"
             )
 
 
@@ -164,7 +162,7 @@ def _install(
 def _sync_transport(family: Any, http_client: Any, present: Any, pipeline: Pipeline) -> Transport:
     from .net.blocking import Connections  # sockets, not needed to import
 
-    options = _carried(family, http_client, present, family.HTTPTransport, pipeline.settings)
+    options = carried(family, http_client, present, family.HTTPTransport, pipeline.settings)
     connections = Connections(options, pipeline.clock) if options else None
     return Transport(family, present, pipeline, connections)
 
@@ -174,58 +172,13 @@ def _async_transport(
 ) -> AsyncTransport:
     from .net.aio import AsyncConnections  # loads asyncio
 
-    options = _carried(family, http_client, present, family.AsyncHTTPTransport, pipeline.settings)
+    options = carried(family, http_client, present, family.AsyncHTTPTransport, pipeline.settings)
     connections = AsyncConnections(options, pipeline.clock) if options else None
     return AsyncTransport(family, present, pipeline, connections)
 
 
-def _carried(
-    family: Any, http_client: Any, present: Any, usual: Any, settings: Settings
-) -> NetOptions | None:
-    """What our connections take over from `present`; `None` when it must stay below ours.
-
-    It stays when it is not exactly the family's own class, when somebody has patched it
-    (respx and pytest-httpx do), and when it does what our connections do not yet:
-    proxies, HTTP/2, Unix sockets, a local address, socket options, retries of its own.
-    """
-    pool: Any = getattr(present, "_pool", None)
-    method = "handle_async_request" if usual is family.AsyncHTTPTransport else "handle_request"
-    is_usual = type(present) is usual and pool is not None
-    if not is_usual or getattr(usual, method).__module__.partition(".")[0] != family.__name__:
-        return None
-    special = ("_proxy", "_proxy_url", "_http2", "_uds", "_local_address", "_retries")
-    if method in vars(present) or any(getattr(pool, name, None) for name in special):
-        return None
-    if not _is_keepalive(http_client, getattr(pool, "_socket_options", None) or ()):
-        return None
-    own = any(getattr(settings, name) != getattr(_USUAL, name) for name in _TRUST)
-    trusted = settings.ssl_context if own else pool._ssl_context
-    limit = settings.max_connections
-    if limit == _USUAL.max_connections:  # nobody asked for it
-        limit = min(pool._max_connections, _MOST_CONNECTIONS)
-    return msgspec.structs.replace(
-        net_options(settings),
-        ssl_context=trusted,
-        max_connections=limit,
-    )
-
-
-def _is_keepalive(http_client: Any, socket_options: Iterable[Any]) -> bool:
-    """Whether these are no more than the TCP keepalive of an SDK's own client; we have ours."""
-    import socket  # loaded by whom we wrap
-
-    names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_KEEPALIVE")
-    usual = {(socket.IPPROTO_TCP, getattr(socket, name, None)) for name in names}
-    usual.add((socket.SOL_SOCKET, socket.SO_KEEPALIVE))
-    packages = {kind.__module__.partition(".")[0] for kind in type(http_client).__mro__}
-    is_sdks_own = not packages.isdisjoint(("openai", "anthropic"))
-    return all(is_sdks_own and option[:2] in usual for option in socket_options)
-
-
 _USUAL = Settings()
-_TRUST = ("ca_file", "trust_store", "client_cert", "ssl_context")
 _SDKS_OWN = ("connect", "pool", "write", "read")
-_MOST_CONNECTIONS = 1_000_000  # what "no limit" comes to
 
 
 def _uninstall(client: Any, http_client: Any) -> None:

@@ -57,11 +57,9 @@ def test_the_familys_own_transport_gives_way_to_our_connections(kind, http, conn
     "special",
     [
         pytest.param({"http2": True}, id="http2"),
-        pytest.param({"proxy": "http://proxy.test:1"}, id="proxy"),
-        pytest.param({"uds": "/tmp/socket"}, id="unix-socket"),
-        pytest.param({"local_address": "127.0.0.1"}, id="local-address"),
+        pytest.param({"local_address": "this.test"}, id="local-address-by-name"),
         pytest.param({"retries": 1}, id="retries"),
-        pytest.param({"socket_options": KEEPALIVE}, id="socket-options"),
+        pytest.param({"socket_options": [(1, 25, None, 4)]}, id="socket-option-without-value"),
     ],
 )
 @pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
@@ -88,14 +86,19 @@ def test_an_sdks_own_client_gives_way_with_the_keepalive_that_it_sets(kind):
     assert client._client._transport._connections is not None
 
 
-def test_a_socket_option_that_is_no_keepalive_stays_below_in_an_sdks_own_client():
-    delayed = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
-    transport = httpx2.HTTPTransport(socket_options=[*KEEPALIVE, delayed])
+def test_a_socket_option_that_is_no_keepalive_is_kept_in_an_sdks_own_client():
+    options = (*KEEPALIVE, (socket.IPPROTO_TCP, socket.TCP_NODELAY, 0))
+    transport = httpx2.HTTPTransport(socket_options=options)
     http_client = anthropic.DefaultHttpxClient(transport=transport)
 
     client = wrap(over(anthropic.Anthropic, http_client))
 
-    assert client._client._transport._connections is None
+    assert options_of(client).socket_options == options
+
+
+def test_the_environment_is_the_http_clients_to_read():
+    with pytest.raises(ValueError, match="trust_env has no effect where an SDK is wrapped"):
+        wrap(over(openai.OpenAI, httpx2.Client()), trust_env=False)
 
 
 @pytest.mark.parametrize(
@@ -106,11 +109,15 @@ def test_a_socket_option_that_is_no_keepalive_stays_below_in_an_sdks_own_client(
         pytest.param({"ca_file": "ca.pem"}, id="file"),
         pytest.param({"ssl_context": ssl.create_default_context()}, id="context"),
         pytest.param({"settings": Settings(keepalive=None)}, id="settings"),
+        pytest.param({"proxy": "http://proxy.test:1"}, id="proxy"),
+        pytest.param({"uds": "/tmp/socket"}, id="unix-socket"),
+        pytest.param({"local_address": "127.0.0.1"}, id="local-address"),
+        pytest.param({"socket_options": KEEPALIVE}, id="socket-options"),
     ],
 )
 @pytest.mark.parametrize("where", ["transport", "mounts"])
 def test_a_setting_that_what_stays_below_would_not_keep_is_refused(where, options):
-    below = httpx2.HTTPTransport(proxy="http://proxy.test:1")
+    below = httpx2.HTTPTransport(retries=1)
     given = {"transport": below} if where == "transport" else {"mounts": {"https://": below}}
     client = over(openai.OpenAI, httpx2.Client(**given))
 
@@ -121,7 +128,7 @@ def test_a_setting_that_what_stays_below_would_not_keep_is_refused(where, option
 
 
 def test_a_refused_setting_leaves_a_wrapped_client_as_it_was():
-    transport = httpx2.HTTPTransport(proxy="http://proxy.test:1")
+    transport = httpx2.HTTPTransport(retries=1)
     client = wrap(over(openai.OpenAI, httpx2.Client(transport=transport)))
     before = client._client._transport
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._call import Call, Headers, Span, Timeline
 from .._clock import Clock
@@ -24,6 +24,9 @@ from .refusals import check_forwarded
 from .routes import Route, Routes
 from .sockets import Opener, SocketConnection
 
+if TYPE_CHECKING:
+    from .background import BackgroundConnections, BackgroundResponse
+
 __all__ = ["Connections", "Response", "close_idle", "counts"]
 
 
@@ -33,15 +36,20 @@ os.register_at_fork(after_in_child=_lobby.forget)
 
 def counts() -> Counts:
     """The process's connections: idle, active and opening; and the calls that are queued."""
-    return _lobby.counts()
+    return Counts(*map(sum, zip(*(one() for one in _all_counts), strict=True)))
 
 
 def close_idle() -> None:
     """Close every idle connection of the process."""
-    _lobby.close_idle()
+    for close in _all_closing:
+        close()
 
 
-atexit.register(close_idle)
+# Of each place where threads have connections; HTTP/2's is added once it is loaded.
+_all_counts: list[Callable[[], Counts]] = [_lobby.counts]
+_all_closing: list[Callable[[], None]] = [_lobby.close_idle]
+
+atexit.register(_lobby.close_idle)
 
 
 class Connections:
@@ -50,15 +58,18 @@ class Connections:
     Clients with equal options share connections. What is idle outlives the client.
     """
 
-    __slots__ = ("_clock", "_is_closed", "_options", "_routes")
+    __slots__ = ("_clock", "_is_closed", "_options", "_routes", "_streams")
 
     def __init__(self, options: NetOptions = DEFAULTS, clock: Clock = SYSTEM_CLOCK) -> None:
         self._options = options
         self._clock = clock
         self._is_closed = False
         self._routes = Routes(options, "1.1")
+        self._streams: BackgroundConnections | None = None
+        if options.http_version == "2":
+            self._streams = _background(options, clock)
 
-    def exchange(self, call: Call, timeline: Timeline) -> Response:
+    def exchange(self, call: Call, timeline: Timeline) -> Response | BackgroundResponse:
         """Send `call`; the reply's head is read, its body is not.
 
         A reused connection that turns out closed before a byte was written is replaced by
@@ -68,6 +79,8 @@ class Connections:
             ExchangeError: No reply came.
             ValueError: Something in `call` that HTTP cannot carry.
         """
+        if self._streams is not None:
+            return self._streams.exchange(call, timeline)
         forwarder = self._routes.to(call.origin).forwarder
         head = head_of(call, forwarder)
         while True:
@@ -86,6 +99,8 @@ class Connections:
     def close(self) -> None:
         """Cut this client's streams and refuse further calls; others' are left alone."""
         self._is_closed = True
+        if self._streams is not None:
+            self._streams.close()
         for connection in _lobby.evict(self):
             _drop(connection)
 
@@ -145,6 +160,15 @@ class Connections:
     def _check_open(self) -> None:
         if self._is_closed:
             raise failures.client_closed()
+
+
+def _background(options: NetOptions, clock: Clock) -> BackgroundConnections:
+    from . import background  # with asyncio, which HTTP/1.1 does not need here
+
+    if background.counts not in _all_counts:
+        _all_counts.append(background.counts)
+        _all_closing.append(background.close_idle)
+    return background.BackgroundConnections(options, clock)
 
 
 class Response:

@@ -12,7 +12,7 @@ import pytest
 from smartclient._call import Call, Headers, Origin, Timeline, Timeout, Trace
 from smartclient._clock import SystemClock
 from smartclient.net import NetOptions
-from smartclient.net.aio import Response
+from smartclient.net.aio_response import Response
 from smartclient.net.pool import Counts, Pool
 from smartclient.net.streams import StreamConnection
 

@@ -1,0 +1,152 @@
+"""What our connections take over from the transport of an SDK's HTTP client.
+
+The family's transports keep what they were given in private attributes of their pools, with
+the same names in httpx and httpx2, and in all their versions since 0.27.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ._call import Headers
+from ._settings import Settings, check_way, net_options
+from .net.options import NetOptions
+from .net.proxies import Proxies
+from .net.proxy import Login, Proxy, ProxyScheme
+
+__all__ = ["SocketOptions", "carried", "given_names"]
+
+SocketOptions: TypeAlias = tuple[tuple[int, int, int | bytes], ...]
+
+_USUAL = Settings()
+_TRUST = ("ca_file", "trust_store", "client_cert", "ssl_context")
+_WAY = ("proxy", "uds", "local_address", "socket_options")
+_MOST_CONNECTIONS = 1_000_000  # what "no limit" comes to
+
+# How httpx speaks to them: a SOCKS proxy is always given the name.
+_SCHEMES: dict[bytes, ProxyScheme] = {
+    b"http": "http",
+    b"https": "https",
+    b"socks5": "socks5h",
+    b"socks5h": "socks5h",
+}
+
+
+def given_names(settings: Settings, options: dict[str, Any]) -> list[str]:
+    """The settings about connections that were given, whatever their values."""
+    return [
+        name
+        for name in ("max_connections", "keepalive", *_TRUST, *_WAY)
+        if name in options or getattr(settings, name) != getattr(_USUAL, name)
+    ]
+
+
+def carried(
+    family: Any, http_client: Any, present: Any, usual: Any, settings: Settings
+) -> NetOptions | None:
+    """Options that do what `present` does, `settings` first; `None` when it must stay below ours.
+
+    It stays when it is not exactly the family's own class (`usual`), when somebody has
+    patched it (respx and pytest-httpx do), and when it does what our connections do not:
+    HTTP/2, retries of its own, a local address by name.
+
+    Raises:
+        ValueError: A setting and something that `present` was given exclude each other.
+    """
+    pool: Any = getattr(present, "_pool", None)
+    method = "handle_async_request" if usual is family.AsyncHTTPTransport else "handle_request"
+    is_usual = type(present) is usual and pool is not None
+    if not is_usual or getattr(usual, method).__module__.partition(".")[0] != family.__name__:
+        return None
+    special = ("_proxy", "_http2", "_retries")
+    if method in vars(present) or any(getattr(pool, name, None) for name in special):
+        return None
+    way = _way_of(pool, http_client, settings)
+    if way is None:
+        return None
+    own = any(getattr(settings, name) != getattr(_USUAL, name) for name in _TRUST)
+    limit = settings.max_connections
+    if limit == _USUAL.max_connections:  # nobody asked for it
+        limit = min(pool._max_connections, _MOST_CONNECTIONS)
+    return msgspec.structs.replace(
+        net_options(settings, {}),  # the family has read the environment already
+        ssl_context=settings.ssl_context if own else pool._ssl_context,
+        proxy_context=None if own else _proxy_context(pool),
+        max_connections=limit,
+        **way,
+    )
+
+
+def _way_of(pool: Any, http_client: Any, settings: Settings) -> dict[str, Any] | None:
+    """How connections leave this machine; `None` for a way that is not ours."""
+    proxy = _proxy_of(pool) if settings.proxy is None else settings.proxy
+    uds = getattr(pool, "_uds", None) if settings.uds is None else settings.uds
+    local = settings.local_address
+    local = getattr(pool, "_local_address", None) if local is None else local
+    options: SocketOptions | None = tuple(settings.socket_options)
+    if not options:
+        options = _socket_options(http_client, getattr(pool, "_socket_options", None) or ())
+    if proxy is _FOREIGN or options is None:
+        return None
+    try:
+        check_way(None, None, local)
+    except ValueError:  # a name: whoever it belongs to goes on looking it up
+        return None
+    check_way(proxy, uds, local)
+    return {
+        "proxies": Proxies.all(proxy if isinstance(proxy, Proxy) else None),
+        "uds": uds,
+        "local_address": local,
+        "socket_options": options,
+    }
+
+
+_FOREIGN = object()  # a proxy that is not spoken to as ours are
+
+
+def _proxy_of(pool: Any) -> object:
+    url = getattr(pool, "_proxy_url", None)
+    if url is None:
+        return None
+    scheme = _SCHEMES.get(url.scheme)
+    fields = getattr(pool, "_proxy_headers", None) or ()
+    if scheme is None or any(set(b"\r\n\0") & {*name, *value} for name, value in fields):
+        return _FOREIGN
+    auth = getattr(pool, "_proxy_auth", None)
+    usual_port = {"http": 80, "https": 443}.get(scheme, 1080)
+    return Proxy(
+        scheme=scheme,
+        host=url.host.decode("ascii").strip("[]"),
+        port=url.port or usual_port,
+        login=None if auth is None else Login(*auth),
+        fields=Headers((n.decode("latin-1"), v.decode("latin-1")) for n, v in fields),
+    )
+
+
+def _proxy_context(pool: Any) -> Any:
+    """Whom an https proxy is trusted by: a context of its own, not the one for origins."""
+    url = getattr(pool, "_proxy_url", None)
+    context = getattr(pool, "_proxy_ssl_context", None)
+    if context is None and url is not None and url.scheme == b"https":
+        from .net.tls import Trust  # loaded by whom we wrap
+
+        context = Trust.of(NetOptions()).context()
+    return context
+
+
+def _socket_options(http_client: Any, given: Iterable[Any]) -> SocketOptions | None:
+    """What `given` adds to ours: nothing if it is only the keepalive of an SDK's own client."""
+    import socket  # loaded by whom we wrap
+
+    options = tuple(tuple(option) for option in given)
+    names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_KEEPALIVE")
+    usual = {(socket.IPPROTO_TCP, getattr(socket, name, None)) for name in names}
+    usual.add((socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+    packages = {kind.__module__.partition(".")[0] for kind in type(http_client).__mro__}
+    is_sdks_own = not packages.isdisjoint(("openai", "anthropic"))
+    if is_sdks_own and all(option[:2] in usual for option in options):
+        return ()
+    return options if all(len(option) == 3 for option in options) else None
