@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tenacity.stop import stop_after_delay, stop_before_delay
+from tenacity.wait import wait_fixed
 
 from smartclient._call import Headers
 from smartclient._errors import ExchangeError
@@ -42,6 +44,10 @@ def test_overloaded_reply_is_closed_before_the_wait():
         pytest.param({"retry_after": "soon"}, 2.0, id="unreadable-falls-back"),
         pytest.param({"retry_after": "-5"}, 2.0, id="negative-falls-back"),
         pytest.param({"retry_after": "60"}, 60.0, id="exactly-the-longest"),
+        pytest.param({"retry_after": "0"}, 2.0, id="none-at-all-is-our-own"),
+        pytest.param(
+            {"retry_after": "Sun, 06 Nov 1994 08:49:36 GMT"}, 2.0, id="past-date-is-our-own"
+        ),
     ],
 )
 def test_wait_follows_the_server(headers, seconds):
@@ -50,6 +56,29 @@ def test_wait_follows_the_server(headers, seconds):
     _, asked = play(flow, [a_reply(429, **headers), RATE_LIMITED, None, None, a_reply(), None])
 
     assert asked[3] == Sleep(seconds)
+
+
+@pytest.mark.parametrize(
+    ("stop", "attempts"),
+    [
+        pytest.param(stop_after_delay(4.0), 2, id="after-its-time"),
+        pytest.param(stop_after_delay(4.5), 3, id="not-yet-after-its-time"),
+        pytest.param(stop_before_delay(4.0), 1, id="the-wait-would-pass-it"),
+        pytest.param(stop_before_delay(4.5), 2, id="the-wait-fits-in-once"),
+    ],
+)
+def test_a_stop_by_time_goes_by_the_clock(stop, attempts):
+    clock = ManualClock()
+
+    def two_seconds(call):
+        clock.advance(2.0)
+        raise an_error()
+        yield
+
+    policy = Retry(clock=clock, stop=stop, wait=wait_fixed(2.0))
+
+    with pytest.raises(ExchangeError):
+        play(policy.flow(a_call(), two_seconds), [None] * (attempts - 1))
 
 
 def test_a_wait_beyond_the_longest_ends_the_retries_at_once():
