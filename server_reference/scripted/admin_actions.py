@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .clock import ManualClock
+from .clock import TurnedClock
 from .nearest import unknown
 from .rules import rule_from_json
 from .scope import CallScope
@@ -165,12 +165,12 @@ class Actions:
     def clock(self, query: _Query, body: Any) -> object:
         """The server's time."""
         clock = self._server.clock
-        return {"now": clock.now(), "is_manual": isinstance(clock, ManualClock)}
+        return {"now": clock.now(), "is_manual": isinstance(clock, TurnedClock)}
 
     def advance(self, query: _Query, body: Any) -> object:
         """Let `{"seconds": 5}` pass on a manual clock."""
         clock = self._server.clock
-        if not isinstance(clock, ManualClock):
+        if not isinstance(clock, TurnedClock):
             raise AdminError(409, "the server runs on the machine's time; give it a manual clock")
         seconds = body.get("seconds") if isinstance(body, dict) else None
         if not isinstance(seconds, int | float) or isinstance(seconds, bool):
