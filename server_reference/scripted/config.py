@@ -44,6 +44,9 @@ class ScriptedConfig:
         providers: What else a provider does whatever the rules say.
         observers: Told of everything that happens.
         faults: What breaks every reply, whatever the rules say, such as `faults_at({...})`.
+        retry_after_ms: Milliseconds, at least 1, that every refusal without one of its own names
+            in `retry-after-ms`: an SDK that sleeps in real time soon comes back, whatever
+            `retry-after` says. `None` adds nothing.
         journal_entries: How many requests the journal keeps.
         greetings: Scripts by number of the connection, played before anything is read, TLS
             included: raw bytes, waits, and ways to close.
@@ -63,6 +66,7 @@ class ScriptedConfig:
     providers: Sequence[Provider] = ()
     observers: Sequence[Observer] = ()
     faults: Sequence[Fault] = ()
+    retry_after_ms: int | None = None
     journal_entries: int = 10_000
     greetings: Mapping[int, Script] = field(default_factory=dict)
 
@@ -75,6 +79,11 @@ class ScriptedConfig:
             raise ValueError(f"max_body_bytes must be at least 0, not {self.max_body_bytes}")
         if self.journal_entries < 1:
             raise ValueError(f"journal_entries must be at least 1, not {self.journal_entries}")
+        if self.retry_after_ms is not None and self.retry_after_ms < 1:
+            raise ValueError(
+                f"retry_after_ms must be at least 1, not {self.retry_after_ms}: SDKs take 0 for "
+                "absent; None adds nothing"
+            )
         if not 0 <= self.port <= 65535:
             raise ValueError(f"port must be 0 to 65535, not {self.port}")
         check_settings(self.http2_settings.items())

@@ -64,6 +64,7 @@ class ScriptedServer(Judged):
             providers=[*state, *config.providers],
             observers=[watch, *state, *config.observers],
             faults=config.faults,
+            retry_after_ms=config.retry_after_ms,
         )
         self._transports: WeakSet[asyncio.Transport] = WeakSet()
         http1 = partial(Http1, max_body_bytes=config.max_body_bytes)

@@ -13,7 +13,7 @@ from .answers import Answer, ErrorAnswer, Faulted, Usage
 from .clock import Clock
 from .compile import Compiler, NoFormatError, estimate, json_reply
 from .hooks import Connection, Fault, How, Observer, Provider, ScriptMaker
-from .ops import Op, Script
+from .ops import Head, Op, Script
 from .playing import LiveScript, Playable
 from .request import Received
 from .rules import ExhaustedError, NoRuleError, RuleBook
@@ -42,6 +42,7 @@ class ScriptedService:
         providers: Asked in this order, the first that answers wins.
         observers: Told of everything.
         faults: Break every reply that is played.
+        retry_after_ms: What every refusal without one of its own says in `retry-after-ms`.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class ScriptedService:
         providers: Sequence[Provider] = (),
         observers: Sequence[Observer] = (),
         faults: Sequence[Fault] = (),
+        retry_after_ms: int | None = None,
     ) -> None:
         self.rules = rules
         self.clock = clock
@@ -61,6 +63,7 @@ class ScriptedService:
         self.is_stopping = False
         self._providers = tuple(providers)
         self._faults = tuple(faults)
+        self._retry_after_ms = retry_after_ms
         self._api_keys = [key.encode() for key in api_keys]
         self._compiler = Compiler(seed=seed)
         self._num_connections = 0
@@ -166,7 +169,8 @@ class ScriptedService:
         if (script := self._direct(item, received)) is not None:
             for fault in self._faults:
                 script = _checked(fault.apply(script, received))
-            return script
+            milliseconds = self._retry_after_ms
+            return script if milliseconds is None else _hurrying(script, milliseconds)
         if callable(item) and depth < _MOST_DEPTH:
             return self._play(item(received), received, depth + 1)
         raise TypeError(
@@ -246,6 +250,19 @@ class ScriptedService:
             message = f"a rule failed: {type(error).__name__}: {error}"
             answer = ErrorAnswer(500, message=message, code="rule_failed", headers=_FINAL)
         return self._compiler.error(answer, received)
+
+
+def _hurrying(script: Script, milliseconds: int) -> Script:
+    """A refusal after which a client that sleeps in real time soon comes back."""
+    field = ("retry-after-ms", str(milliseconds))
+    return [
+        replace(op, fields=(*op.fields, field))
+        if isinstance(op, Head)
+        and op.status >= 400
+        and all(name.lower() != field[0] for name, _ in op.fields)
+        else op
+        for op in script
+    ]
 
 
 def _checked(script: Script) -> Script:

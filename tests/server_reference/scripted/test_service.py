@@ -66,6 +66,34 @@ def test_no_match_and_exhausted_are_told_apart():
     assert codes == ["no_rule", "rules_exhausted"]
 
 
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param(ErrorAnswer(529), id="an-error"),
+        pytest.param(ErrorAnswer(429, headers={"retry-after": "60"}), id="with-seconds"),
+        pytest.param(lambda received: ErrorAnswer(500), id="of-a-function"),
+        pytest.param([Head(503), End()], id="a-script"),
+    ],
+)
+def test_a_refusal_can_be_told_to_be_followed_soon(then):
+    head = a_service(then, retry_after_ms=5).script(a_request())[0]
+
+    assert ("retry-after-ms", "5") in head.fields
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param("Hi", id="an-answer"),
+        pytest.param(ErrorAnswer(529, headers={"Retry-After-MS": "70"}), id="one-of-its-own"),
+    ],
+)
+def test_nothing_else_is_told_to_be_followed_soon(then):
+    head = a_service(then, retry_after_ms=5).script(a_request())[0]
+
+    assert ("retry-after-ms", "5") not in head.fields
+
+
 def test_a_function_is_asked_with_the_request():
     service = a_service(lambda received: f"You said {received.last_user_text}")
 
