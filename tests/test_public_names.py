@@ -34,9 +34,10 @@ ELSEWHERE = [
 
 METHODS = {
     "Client": "messages.create messages.stream messages.count_tokens chat.completions.create "
-    "responses.create close",
+    "chat.completions.stream responses.create responses.stream close",
     "AsyncClient": "messages.create messages.stream messages.count_tokens "
-    "chat.completions.create responses.create close aclose",
+    "chat.completions.create chat.completions.stream responses.create responses.stream "
+    "close aclose",
 }
 
 a_package = pytest.mark.parametrize("package", NAMES)

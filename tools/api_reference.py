@@ -15,7 +15,11 @@ __all__ = ["PACKAGES", "PAGE", "main", "render"]
 PACKAGES = ("smartclient", "smartclient.testing", "server_reference", "server_reference.scripted")
 BEHIND = (  # what the values of exported names are made of
     ("smartclient._resources", ("Messages", "ChatCompletions", "Responses")),
-    ("smartclient._stream", ("Stream", "MessageStream")),
+    ("smartclient._stream", ("Stream",)),
+    (
+        "smartclient._answer_stream",
+        ("AnswerStream", "MessageStream", "ChatCompletionStream", "ResponseStream"),
+    ),
     ("server_reference.gateway.server", ("Server",)),
 )
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "api.md"
