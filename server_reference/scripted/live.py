@@ -17,6 +17,7 @@ __all__ = ["Live"]
 _MARGIN = 16 * 1024
 _TAIL_WRITES = 256
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})\b")
+_BLANK = re.compile(rb"(?:\r\n|\n|\r){2}")  # until it comes, an event is none
 _CONTENT = re.compile(
     rb'content_block_delta|"type": ?"response\.\w+(?:\.\w+)?\.delta"'
     rb'|"(?:reasoning_)?content": ?"[^"]|"tool_calls": ?\['
@@ -90,7 +91,8 @@ class Live:
         entry.sent_bytes = self.sent_bytes
         entry.num_writes = self.num_writes
         if entry.is_event_stream:
-            entry.has_content = _CONTENT.search(kept) is not None
+            whole = kept[: max((found.end() for found in _BLANK.finditer(kept)), default=0)]
+            entry.has_content = _CONTENT.search(whole) is not None
             ends = b"\n" + (kept if self._room >= 0 else b"".join(self._tail))
             entry.has_terminal = any(last in ends for last in _TERMINAL)
 

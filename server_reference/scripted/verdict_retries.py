@@ -106,7 +106,8 @@ def body_resent_empty(evidence: Evidence) -> _Seen:
 def duplicate_after_success(evidence: Evidence) -> _Seen:
     """A call was sent again after the server had answered it in full: it is paid for twice."""
     for earlier, later in evidence.retries:
-        if earlier.is_success and _sends_same(earlier, later) and not _same_key(earlier, later):
+        is_same = _sends_same(earlier, later) and not _same_key(earlier, later)
+        if is_same and _was_answered(earlier):
             yield (
                 f"attempt {earlier.attempt} of call {later.call} was answered in full with "
                 f"{earlier.status}, and it was sent again without an idempotency-key",
@@ -197,6 +198,12 @@ def _is_final(entry: Entry) -> str | None:
         return f"a 429 that says {read_sent(entry).error}: no quota or credit is left"
     is_wrong = status < 500 and status not in _RETRIED_4XX
     return f"a {status}" if is_wrong or status in _NEVER_5XX else None
+
+
+def _was_answered(entry: Entry) -> bool:
+    """Whether a whole answer was sent: its bytes may all have come, and hold an error or no end."""
+    sent = read_sent(entry)
+    return entry.is_success and sent.has_end and sent.error is None
 
 
 def _sends_same(earlier: Entry, later: Entry) -> bool:
