@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from .._call import Call, Headers, Reply
 from .._clock import Clock
 from .._errors import ExchangeError
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Retry", "retry_after"]
 
+_RETRY_COUNT = "x-stainless-retry-count"  # of both official SDKs
 _NEVER_SENT = frozenset({"resolve", "connect", "connect_timeout", "tls"})
 _BROKEN = frozenset({"write", "read", "closed"})
 
@@ -83,7 +86,7 @@ class Retry:
         doubtful = 0  # attempts that the server may have processed
         for attempt in count(1):
             try:
-                reply = yield from call_next(call)
+                reply = yield from call_next(_counted(call, attempt))
                 failure = yield from peek(reply)
             except ExchangeError as error:
                 doubtful += error.maybe_processed
@@ -151,6 +154,14 @@ class Retry:
             return float((self._wait or wait_random_exponential(multiplier=0.5, max=8.0))(state))
         self._random = self._random or Random()
         return asked * (1.0 + self._random.uniform(0.0, self._wait_jitter))
+
+
+def _counted(call: Call, attempt: int) -> Call:
+    """`call`, which tells its number where an SDK tells it: it knows of one attempt only."""
+    if attempt == 1 or call.headers.get(_RETRY_COUNT) is None:
+        return call
+    counted = call.headers.replaced(**{_RETRY_COUNT: str(attempt - 1)})
+    return msgspec.structs.replace(call, headers=counted)
 
 
 def _is_transient(failure: Failure | None, headers: Headers) -> bool:

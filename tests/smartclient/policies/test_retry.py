@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tenacity.stop import stop_after_delay, stop_before_delay
 from tenacity.wait import wait_fixed
@@ -98,6 +99,19 @@ def test_jitter_is_added_above_what_the_server_asked_for():
     _, asked = play(policy.flow(a_call(), exchange), answers)
 
     assert 10.0 <= asked[3].seconds <= 15.0
+
+
+def test_an_sdk_s_own_count_goes_on_over_our_attempts():
+    """It sees one attempt only, and would tell the server 0 each time."""
+    sent = Headers([("X-Stainless-Retry-Count", "0"), ("a", "b")])
+    call = msgspec.structs.replace(a_call(), headers=sent)
+    answers = [a_reply(529), OVERLOADED, None, None] * 2 + [a_reply(), None]
+
+    _, asked = play(retry().flow(call, exchange), answers)
+
+    calls = [effect.call for effect in asked if isinstance(effect, Exchange)]
+    assert [one.headers.all("x-stainless-retry-count") for one in calls] == [["0"], ["1"], ["2"]]
+    assert [one.headers.get("a") for one in calls] == ["b"] * 3
 
 
 def test_a_reply_that_is_given_up_on_is_returned_unclosed():
