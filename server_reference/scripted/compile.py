@@ -21,7 +21,7 @@ from .ops import Body, End, Head, Op, Wait
 from .request import Api, Received
 from .timing import duration, writes
 
-__all__ = ["Compiler", "NoFormatError", "estimate", "json_reply"]
+__all__ = ["Compiler", "NoFormatError", "error_reply", "estimate", "json_reply"]
 
 _FORMATS: Mapping[Api, ModuleType] = {
     "anthropic.messages": compile_anthropic,
@@ -91,7 +91,7 @@ class Compiler:
             )
         fields = [*headers, *answer.headers.items()]
         if answer.error is not None and not received.is_stream:
-            return self.error(answer.error, received, headers=fields)
+            return error_reply(answer.error, received, headers=fields)
         random = Random(self._seed * 1_000_003 + received.number)
         compiled = self._compile(answer, received, usage or estimate(answer, received))
         if not received.is_stream:
@@ -104,13 +104,6 @@ class Compiler:
         else:
             ops.append(Body(self._fill(compiled.joined, received)))
         return [*ops, End()]
-
-    def error(self, error: ErrorAnswer, received: Received, *, headers: _Fields = ()) -> list[Op]:
-        """The script that plays `error`."""
-        body = encode(error_fields(error, received)) if error.body is None else error.body
-        ops: list[Op] = [Wait(error.ttft)] if error.ttft else []
-        fields = (id_header(received), *headers, *error.headers.items())
-        return ops + json_reply(body, status=error.status, headers=fields)
 
     def _whole(
         self, compiled: _Compiled, received: Received, fields: _Fields, random: Random
@@ -167,6 +160,14 @@ def json_reply(
     """A script for any endpoint: `content` as JSON, or bytes as they are."""
     body = bytes(content) if isinstance(content, bytes | bytearray) else encode(content)
     return [Head(status, (_JSON, *headers), None, "length", len(body)), Body(body), End()]
+
+
+def error_reply(error: ErrorAnswer, received: Received, *, headers: _Fields = ()) -> list[Op]:
+    """The script that plays `error`, in the shape of the API that was called."""
+    body = encode(error_fields(error, received)) if error.body is None else error.body
+    ops: list[Op] = [Wait(error.ttft)] if error.ttft else []
+    fields = (id_header(received), *headers, *error.headers.items())
+    return ops + json_reply(body, status=error.status, headers=fields)
 
 
 def estimate(answer: Answer, received: Received) -> Usage:

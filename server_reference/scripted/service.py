@@ -11,7 +11,7 @@ from dataclasses import replace
 from ..credentials import offered_keys
 from .answers import Answer, ErrorAnswer, Faulted, Usage
 from .clock import Clock
-from .compile import Compiler, NoFormatError, estimate, json_reply
+from .compile import Compiler, NoFormatError, error_reply, estimate, json_reply
 from .hooks import Connection, Fault, How, Observer, Provider, ScriptMaker
 from .ops import Head, Op, Script
 from .playing import LiveScript, Playable
@@ -217,7 +217,7 @@ class ScriptedService:
     ) -> Script:
         headers = [field for one in self._providers for field in one.headers(received)]
         if isinstance(item, ErrorAnswer):
-            script: Script = self._compiler.error(item, received, headers=headers)
+            script: Script = error_reply(item, received, headers=headers)
         else:
             script = self._compiler.answer(
                 item,
@@ -249,7 +249,7 @@ class ScriptedService:
             self.broke(received, error)
             message = f"a rule failed: {type(error).__name__}: {error}"
             answer = ErrorAnswer(500, message=message, code="rule_failed", headers=_FINAL)
-        return self._compiler.error(answer, received)
+        return error_reply(answer, received)
 
 
 def _hurrying(script: Script, milliseconds: int) -> Script:

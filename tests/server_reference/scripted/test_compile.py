@@ -5,7 +5,7 @@ import json
 import pytest
 
 from server_reference.scripted.answers import Answer, ErrorAnswer, Usage
-from server_reference.scripted.compile import Compiler, NoFormatError, json_reply
+from server_reference.scripted.compile import Compiler, NoFormatError, error_reply, json_reply
 from server_reference.scripted.ops import Body, End, Head, Wait
 from server_reference.scripted.request import Received
 from tests.server_reference.scripted.received import PATHS, a_request, bodies, joined
@@ -107,14 +107,14 @@ def test_an_answer_that_fails_is_an_error_when_it_is_whole():
 def test_an_error_may_wait_and_bring_headers():
     error = ErrorAnswer(429, headers={"retry-after": "7"}, ttft=0.5)
 
-    wait, head, *_ = Compiler().error(error, a_request())
+    wait, head, *_ = error_reply(error, a_request())
 
     assert wait == Wait(0.5)
     assert (head.status, dict(head.fields)["retry-after"]) == (429, "7")
 
 
 def test_an_error_s_body_may_be_anything():
-    assert joined(Compiler().error(ErrorAnswer(502, body=b"<html>"), a_request())) == b"<html>"
+    assert joined(error_reply(ErrorAnswer(502, body=b"<html>"), a_request())) == b"<html>"
 
 
 def test_an_answer_needs_an_endpoint_that_has_answers():
