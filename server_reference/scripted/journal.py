@@ -145,7 +145,7 @@ class Journal:
         hidden = credentials.secrets_in(received.headers, received.target)
         entry = self._entry(received, scope, hidden)
         with self._lock:
-            record = self.calls.place(received, scope)
+            record = self.calls.place(entry)
             record.attempts += 1
             record.asked_at = [*record.asked_at[-99:], entry.received_at]
             record.last = entry

@@ -6,11 +6,10 @@ Source: RFC 9110, sections 9.2.2 and 10.2.3; openai-python#2599 and #3555, litel
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from email.utils import parsedate_to_datetime
 from itertools import pairwise
 
+from .asked import asked_wait
 from .entries import Entry
 from .evidence import Evidence, VerdictRule, verdict_rule
 from .sent import read_sent
@@ -31,7 +30,6 @@ _RETRIED_4XX = frozenset({408, 409, 425, 429})
 _NEVER_5XX = frozenset({501, 505})
 _AT_ONCE = 0.05
 _STEADY = 1.1
-_TOLERANCE, _TOLERANCE_SHARE, _DATE_TOLERANCE = 0.02, 0.01, 1.0
 
 
 @verdict_rule
@@ -64,8 +62,8 @@ def retry_storm(evidence: Evidence) -> _Seen:
 def retry_after_ignored(evidence: Evidence) -> _Seen:
     """A try came earlier than the reply before it had asked for."""
     for earlier, later in evidence.retries:
-        asked = _asked_wait(earlier, is_real_time=evidence.is_real_time)
-        if asked is None:
+        asked = asked_wait(earlier, reads_dates=evidence.is_real_time)
+        if asked is None or earlier.credential != later.credential:  # other keys, other limits
             continue
         seconds, tolerance = asked
         waited = _wait(earlier, later)
@@ -149,39 +147,6 @@ def _own_waits(tries: Sequence[Entry]) -> list[float]:
         and earlier.reply_header("retry-after-ms") is None
         and (earlier.sent_bytes or earlier.how != "cut")
     ]
-
-
-def _asked_wait(entry: Entry, *, is_real_time: bool) -> tuple[float, float] | None:
-    """Seconds to wait, and how much less is still in order; `None` if nothing was asked."""
-    if entry.status is None or entry.status < 400:
-        return None
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        text = entry.reply_header(name)
-        if text is None:
-            continue
-        seconds = _number(text)
-        if seconds is not None:
-            seconds *= unit
-            return seconds, max(_TOLERANCE, seconds * _TOLERANCE_SHARE)
-        if name == "retry-after" and is_real_time and entry.head_at is not None:
-            at = _date(text)
-            return None if at is None else (at - entry.head_at, _DATE_TOLERANCE)
-    return None
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if 0 <= number < math.inf else None
-
-
-def _date(text: str) -> float | None:
-    try:
-        return parsedate_to_datetime(text).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def _is_final(entry: Entry) -> str | None:
