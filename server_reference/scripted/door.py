@@ -13,9 +13,9 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .ending import close_silently, half_close, reset
 from .hooks import Connection, Front, Service
-from .ops import Fin, HalfClose, NoCloseNotify, Pause, Raw, Reset, Script, Wait
+from .ops import Raw, Script
+from .playing import perform
 
 __all__ = ["Door", "Fronts"]
 
@@ -103,25 +103,15 @@ class Door(asyncio.Protocol):
 
     async def _greet(self) -> None:
         for op in self._greeting:
-            match op:
-                case Raw(data):
-                    self._transport.write(data)
-                case Wait(seconds):
-                    await self._service.clock.sleep_async(seconds)
-                case Pause():
-                    await asyncio.Event().wait()
-                case HalfClose():
-                    half_close(self._transport)
-                case Fin() | NoCloseNotify():
-                    self._reason = "server"
-                    close_silently(self._transport)
-                case Reset():
-                    self._reason = "server reset"
-                    reset(self._transport)
-                case _:
-                    raise AssertionError("unreachable")
+            if isinstance(op, Raw):
+                self._transport.write(op.data)
+            else:
+                await perform(op, self._transport, self._service.clock, self._closes)
             if self._transport.is_closing():
                 return
+
+    def _closes(self, reason: str) -> None:
+        self._reason = reason
 
     async def _secure(self, tls: ssl.SSLContext) -> asyncio.Transport | None:
         """The same connection under TLS; `None` when the handshake fails."""

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 
 import httptools
 
-from .ending import close_silently, half_close, reset
 from .framing import Framing
 from .hooks import Connection, How, Service
-from .ops import Body, End, Fin, HalfClose, Head, NoCloseNotify, Op, Pause, Raw, Reset, Script, Wait
-from .playing import Playable, each
+from .ops import Body, End, Head, Op, Raw, Script
+from .playing import Playable, each, perform
 from .request import Received
 
 __all__ = ["MAX_HEAD_BYTES", "Http1"]
@@ -224,26 +223,12 @@ class Http1(asyncio.Protocol):
         await self._writable.wait()
         if self._playing is not None:
             self._service.wrote(self._playing.received, op, 0)
-        match op:
-            case Wait(seconds):
-                await self._service.clock.sleep_async(seconds)
-            case Pause():
-                await asyncio.Event().wait()
-            case Fin():
-                self._close(framing, "server")
-                self._transport.close()
-            case HalfClose():
-                self._close(framing, "server")
-                half_close(self._transport)
-                await asyncio.Event().wait()
-            case Reset():
-                self._close(framing, "server reset")
-                reset(self._transport)
-            case NoCloseNotify():
-                self._close(framing, "server")
-                close_silently(self._transport)
-            case _:
-                return  # HTTP/2 only
+        await perform(
+            op,
+            self._transport,
+            self._service.clock,
+            lambda reason: self._close(framing, reason),
+        )
 
     def _put(self, op: Op, framing: Framing) -> None:
         """Queue `op`'s bytes; a body's write goes before the next one begins."""

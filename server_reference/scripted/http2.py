@@ -14,7 +14,6 @@ import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 
-from .ending import close_silently, half_close, reset
 from .hooks import Connection, How, Service
 from .http2_frames import reply_fields, request_parts
 from .http2_stream import Stream
@@ -30,24 +29,8 @@ from .http2_wire import (
     WindowUpdated,
     Wire,
 )
-from .ops import (
-    Body,
-    End,
-    Fin,
-    GoAway,
-    HalfClose,
-    Head,
-    NoCloseNotify,
-    Op,
-    Pause,
-    Reset,
-    ResetStream,
-    Script,
-    Settings,
-    Starve,
-    Wait,
-)
-from .playing import Playable, each
+from .ops import Body, End, GoAway, Head, Op, ResetStream, Script, Settings, Starve
+from .playing import Playable, each, perform
 
 __all__ = ["Http2"]
 
@@ -287,28 +270,11 @@ class Http2(asyncio.Protocol):
         await self._writable.wait()
         if stream.received is not None:
             self._service.wrote(stream.received, op, 0)
-        match op:
-            case Wait(seconds):
-                await self._service.clock.sleep_async(seconds)
-            case Pause():
-                await asyncio.Event().wait()
-            case Starve():
-                self._wire.is_starving = True
-            case Fin():
-                self._close(stream, "server")
-                self._transport.close()
-            case HalfClose():
-                self._close(stream, "server")
-                half_close(self._transport)
-                await asyncio.Event().wait()
-            case Reset():
-                self._close(stream, "server reset")
-                reset(self._transport)
-            case NoCloseNotify():
-                self._close(stream, "server")
-                close_silently(self._transport)
-            case _:
-                return  # HTTP/1.1 only
+        if isinstance(op, Starve):
+            self._wire.is_starving = True
+        await perform(
+            op, self._transport, self._service.clock, lambda reason: self._close(stream, reason)
+        )
 
     def _put(self, stream: Stream, op: Op) -> None:
         """Queue the frames of `op`; a body's frame goes before the next one begins."""

@@ -26,6 +26,9 @@ from tests.end_to_end.raw_http import send
 from tests.end_to_end.scripted_raw import OK, RawClient, Watcher, playing
 
 
+LONG = b"a" * 2**23
+
+
 @pytest.fixture(scope="module")
 def contexts():
     """TLS of a server and of a client that trusts it."""
@@ -43,6 +46,7 @@ def contexts():
         pytest.param([Fin()], None, b"", id="closed-at-once"),
         pytest.param([Reset()], ConnectionResetError, b"", id="reset-at-once"),
         pytest.param([Raw(b"220 mail\r\n"), Fin()], None, b"220 mail\r\n", id="no-http"),
+        pytest.param([Raw(LONG), Fin()], None, LONG, id="more-than-a-socket-holds"),
     ],
 )
 def test_a_connection_can_fail_before_a_request(greeting, error, sent):
