@@ -154,7 +154,9 @@ class ScriptedServer(Judged):
         """Abort what is open, and let every task end."""
         self._service.is_stopping = True
         for transport in list(self._transports):
-            transport.abort()
+            # asyncio breaks over one that has flushed its last bytes, closed and is still known.
+            if transport.get_extra_info("socket").fileno() >= 0:
+                transport.abort()
         await asyncio.sleep(0)
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:

@@ -62,7 +62,7 @@ def met(server):
     data = b""
     try:
         with RawClient(server).socket as client:
-            while piece := client.recv(1000):
+            while piece := client.recv(2**16):
                 data += piece
     except OSError as error:  # the reset may come while it still connects
         return data, type(error)
