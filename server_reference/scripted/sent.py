@@ -21,6 +21,7 @@ __all__ = ["Sent", "read_sent"]
 
 _BLANK = re.compile(rb"(?:\r\n|\n|\r){2}")
 _LINE = re.compile(rb"\r\n|\n|\r")
+_CHAT = "openai.chat"
 _MONEY = frozenset(
     "billing_error insufficient_quota billing_hard_limit_reached credit_balance_exhausted "
     "organization_spend_limit_exceeded organization_usage_limit_exceeded "
@@ -51,7 +52,8 @@ def read_sent(entry: Entry) -> Sent:
     is_plain = entry.reply_header("content-encoding") in (None, "identity")
     is_whole = is_plain and entry.reply_bytes == len(entry.reply)
     if entry.is_event_stream and is_plain:
-        sent = Sent(has_end=entry.has_terminal)
+        # In Chat the mark at the end says nothing of an answer: servers that lost one send it too.
+        sent = Sent(has_end=entry.has_terminal and (entry.has_content or entry.api != _CHAT))
         pieces: list[str] = []
         for fields in _events(entry.reply):
             _note_error(fields, sent)

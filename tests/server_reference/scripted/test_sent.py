@@ -27,6 +27,7 @@ def whole(status=200, length=None, **fields: object) -> list[Op]:
 
 
 FINISH = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+DONE = b"data: [DONE]\n\n"
 FAILED = {"choices": [{"index": 0, "delta": {}, "finish_reason": "error"}]}
 GZIP = (b"\x1f\x8b", b"\x08")
 ENCODED = (("content-encoding", "gzip"),)
@@ -103,7 +104,8 @@ def test_the_error(ops, error, is_money):
         pytest.param(whole(a=1, length=99), "cut", False, id="cut"),
         pytest.param([Head(200), Body(b"{}")], "cut", False, id="chunked-and-cut"),
         pytest.param(whole(a=1, length=99), "complete", False, id="shorter-than-declared"),
-        pytest.param(stream(b"data: [DONE]\n\n"), "abandoned", True, id="stream"),
+        pytest.param(stream(event(**CHUNK), DONE), "abandoned", True, id="stream"),
+        pytest.param(stream(DONE), "complete", False, id="nothing-but-the-mark"),
         pytest.param(stream(event(**CHUNK)), "complete", False, id="no-last-event"),
         pytest.param(stream(event(**FINISH)), "complete", True, id="finished-without-done"),
         pytest.param(stream(event(**FAILED)), "complete", False, id="finished-by-an-error"),
