@@ -12,6 +12,7 @@ import smartclient
 from server_reference.scripted import Answer, ErrorAnswer, ManualClock
 from server_reference.scripted.ops import Body, Head, Reset, Wait
 from smartclient import testing
+from smartclient._clock import SystemClock
 from tests.end_to_end.scripted_raw import wait_until
 from tests.end_to_end.virtual_calls import APIS, Shared, gaps
 
@@ -157,16 +158,66 @@ def test_calls_that_wait_at_once_wait_together_when_the_test_turns_the_clock(by_
     assert server.counters().requests == 20
 
 
-def test_an_idle_connection_ages_on_the_clock(shared):
+class Leaping(testing.ManualClock):
+    """Its time passes by the minute, whenever anybody looks."""
+
+    def monotonic(self):
+        self.advance(60.0)
+        return super().monotonic()
+
+
+def test_a_clock_that_leaps_breaks_no_connection(shared):
+    """How long one is opened or kept is of real time, as are the timeouts."""
+    shared.clock = Leaping()
     server = shared.serve()
-    settings = {"base_url": server.base_url, "clock": shared.clock, "keepalive": 60.0}
 
-    with smartclient.Client(**settings) as client:
-        for seconds in (0, 59, 61):
-            shared.clock.advance(seconds)
-            client.messages.create(**ASKED)
+    shared.ask(times=3, client={"timeout": 5.0, "keepalive": 5.0})
 
-    assert server.counters().connections_opened == 2
+    assert server.counters().connections_opened == 1
+
+
+def test_blocking_clients_with_different_clocks_share_connections(by_hand):
+    server = by_hand.serve()
+    by_hand.is_async = False
+
+    for clock in [SystemClock(), ManualClock(0.0), testing.ManualClock(4e9)] * 2:
+        by_hand.ask(client={"clock": clock})
+
+    assert server.counters().connections_opened == 1
+
+
+def test_asyncio_clients_with_different_clocks_share_connections(by_hand):
+    server = by_hand.serve()
+
+    async def main():
+        for clock in [SystemClock(), ManualClock(0.0), testing.ManualClock(4e9)] * 2:
+            async with smartclient.AsyncClient(base_url=server.base_url, clock=clock) as client:
+                await client.messages.create(**ASKED)
+
+    asyncio.run(main())
+
+    assert server.counters().connections_opened == 1
+
+
+class LateEnd:
+    """A fault: the transfer of a stream ends later than its last event."""
+
+    def apply(self, script, received):
+        return [*script[:-1], Wait(5.0), script[-1]]
+
+
+def test_a_transfer_that_ends_late_on_the_clock_keeps_its_connection(by_hand):
+    clock = by_hand.clock
+    server = by_hand.serve([Answer("Hi") | LateEnd(), "Hi"])
+
+    with smartclient.Client(base_url=server.base_url, clock=clock) as client:
+        with client.messages.stream(**ASKED) as stream:
+            list(stream.text_stream)
+        clock.wait_for_sleepers()
+        clock.advance(5.0)
+        client.messages.create(**ASKED)
+
+    assert server.counters().connections_opened == 1
 
 
 def test_a_server_that_sends_for_ever_is_stopped(shared):

@@ -50,8 +50,10 @@ class Shared:
         if self._server is not None:
             self._server.stop()
 
-    def ask(self, api: str = "messages", *, client: Any = None, **fields: Any) -> Outcome:
-        """One call by a client of its own.
+    def ask(
+        self, api: str = "messages", *, client: Any = None, times: int = 1, **fields: Any
+    ) -> Outcome:
+        """A call by a client of its own, `times` over; what came of the last one.
 
         Args:
             client: Settings of the client.
@@ -61,21 +63,25 @@ class Shared:
         settings = {"clock": self.clock, "wait_jitter": 0.0, "on_report": reports.append}
         call = self._call_async if self.is_async else self._call
         try:
-            answer, error = call(api, settings | (client or {}), fields), None
+            answer, error = call(api, settings | (client or {}), times, fields), None
         except smartclient.SmartClientError as failure:
             answer, error = None, failure
         return Outcome(answer, error, reports[-1])
 
-    def _call(self, api: str, settings: Any, fields: Any) -> Any:
+    def _call(self, api: str, settings: Any, times: int, fields: Any) -> Any:
         with smartclient.Client(**self._target(api), **settings) as client:
-            answer = _resource(client, api)(**_request(api, fields))
-            return list(answer) if fields.get("stream") else answer
+            for _ in range(times):
+                answer = _resource(client, api)(**_request(api, fields))
+                answer = list(answer) if fields.get("stream") else answer
+            return answer
 
-    def _call_async(self, api: str, settings: Any, fields: Any) -> Any:
+    def _call_async(self, api: str, settings: Any, times: int, fields: Any) -> Any:
         async def main() -> Any:
             async with smartclient.AsyncClient(**self._target(api), **settings) as client:
-                answer = await _resource(client, api)(**_request(api, fields))
-                return [one async for one in answer] if fields.get("stream") else answer
+                for _ in range(times):
+                    answer = await _resource(client, api)(**_request(api, fields))
+                    answer = [one async for one in answer] if fields.get("stream") else answer
+                return answer
 
         return asyncio.run(main())
 

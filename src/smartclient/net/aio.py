@@ -18,7 +18,7 @@ from .failures import BadReplyError
 from .homes import Home, all_homes, home_of_loop
 from .http1 import LAST_CHUNK, ReplyParser, chunk, head_of, joined
 from .opening import open_stream
-from .options import DEFAULTS, SYSTEM_CLOCK, NetOptions
+from .options import DEFAULTS, REAL, SYSTEM_CLOCK, NetOptions
 from .pool import Counts, Pool, Waiter
 from .streams import StreamConnection
 
@@ -100,7 +100,7 @@ class AsyncConnections:
                 if connection not in pool.active:
                     break  # closed meanwhile, and its place was given away
                 # Its place is kept: whoever has waited in line does not wait again.
-                dead, connection = connection, pool.swap(connection, self._clock.monotonic())
+                dead, connection = connection, pool.swap(connection, REAL())
                 dead.drop()
             else:
                 return await self._open(home, pool, call, timeline)
@@ -111,7 +111,8 @@ class AsyncConnections:
         """An idle connection, or `None` and a place to open one; waits for either."""
         self._check_open()
         limit, started = self._options.max_connections, self._clock.monotonic()
-        pool, connection = home.enter(self._key(call.origin), limit, started)
+        # Connections live in real time; see `REAL`.
+        pool, connection = home.enter(self._key(call.origin), limit, REAL())
         if connection is None and not pool.reserve():
             try:
                 connection = await self._queue(pool, call)

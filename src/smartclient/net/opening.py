@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .._call import Origin, Span, Timeline
 from . import failures
+from .options import REAL
 from .pool import Pool
 from .streams import Keep, StreamConnection
 from .tcp import Address, addresses_of, numeric_addresses, prepare
@@ -31,13 +32,13 @@ async def open_stream(
 ) -> StreamConnection:
     """Open a connection; arguments and errors are those of `sockets.connect`."""
     opening = _Opening(origin, pool, keep, timeline, monotonic)
-    started = monotonic()
+    started = REAL()
     try:
         async with asyncio.timeout(timeout):
             return await opening.run(trust, timeout)
     except TimeoutError:
         raise failures.unopened_in_time(
-            origin, stage=opening.stage, timeout=timeout or 0.0, waited=monotonic() - started
+            origin, stage=opening.stage, timeout=timeout or 0.0, waited=REAL() - started
         ) from None
 
 

@@ -11,7 +11,15 @@ from .._clock import SystemClock
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-__all__ = ["DEFAULTS", "DRAIN_BYTES", "DRAIN_TIME", "DRAIN_WAIT", "SYSTEM_CLOCK", "NetOptions"]
+__all__ = [
+    "DEFAULTS",
+    "DRAIN_BYTES",
+    "DRAIN_TIME",
+    "DRAIN_WAIT",
+    "REAL",
+    "SYSTEM_CLOCK",
+    "NetOptions",
+]
 
 DRAIN_BYTES = 64 * 1024
 """Most bytes of a finished reply that are taken in so that its connection can be kept."""
@@ -45,3 +53,9 @@ class NetOptions(Struct, frozen=True, kw_only=True):
 
 DEFAULTS = NetOptions()
 SYSTEM_CLOCK = SystemClock()
+
+REAL = SYSTEM_CLOCK.monotonic
+"""The time of sockets: how long one is opened, drained or kept, whatever a client's clock says.
+
+Clients with different clocks share connections, and what a clock is told to skip, no server
+has waited."""

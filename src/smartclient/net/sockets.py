@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from .._call import Origin, Span, Timeline
 from . import failures
 from .failures import BadReplyError
-from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT
+from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT, REAL
 from .tcp import Address, Readiness, addresses_of, numeric_addresses, prepare, wait_for
 
 if TYPE_CHECKING:
@@ -177,17 +177,18 @@ def connect(
 
     Args:
         trust: Whose certificates are accepted; `None` for a plain origin.
+        monotonic: The clock of the timeline; the timeout is of real time.
 
     Raises:
         ExchangeError: Of kind resolve, connect, connect_timeout or tls.
     """
-    started = monotonic()
+    started = REAL()
 
     def left(stage: str, share: int = 1) -> float | None:
         """Seconds for one of `share` steps; raises when there are none."""
         if timeout is None:
             return None
-        waited = monotonic() - started
+        waited = REAL() - started
         if share == 0 or waited >= timeout:
             raise failures.unopened_in_time(origin, stage=stage, timeout=timeout, waited=waited)
         return (timeout - waited) / share

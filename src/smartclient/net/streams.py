@@ -16,7 +16,7 @@ from .._call import Origin, Timeline
 from .._errors import Sent
 from .failures import BadReplyError
 from .http1 import ReplyParser
-from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT
+from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT, REAL
 from .pool import Pool
 from .tcp import Readiness
 
@@ -30,13 +30,12 @@ UNREAD_LIMIT = 256 * 1024
 
 
 class Keep(Protocol):
-    """Takes a connection back, idle until `expires` on that clock."""
+    """Takes a connection back, idle until `expires`."""
 
     def __call__(
         self,
         connection: StreamConnection,
         expires: float | None,
-        monotonic: Callable[[], float],
         *,
         last: bool = True,
     ) -> None: ...
@@ -335,8 +334,7 @@ class StreamConnection(asyncio.Protocol):
             self.pool.prefer(self)
 
     def _keep_with(self, parser: ReplyParser, *, last: bool = True) -> None:
-        expires = parser.expires(self.monotonic(), self._idle_expiry)
-        self._keep(self, expires, self.monotonic, last=last)
+        self._keep(self, parser.expires(REAL(), self._idle_expiry), last=last)
 
     def _forget_reply(self) -> None:
         self.parser = self.timeline = None
