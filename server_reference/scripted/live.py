@@ -91,9 +91,10 @@ class Live:
         entry.sent_bytes = self.sent_bytes
         entry.num_writes = self.num_writes
         if entry.is_event_stream:
+            is_all = self._room >= 0
             whole = kept[: max((found.end() for found in _BLANK.finditer(kept)), default=0)]
-            entry.has_content = _CONTENT.search(whole) is not None
-            ends = b"\n" + (kept if self._room >= 0 else b"".join(self._tail))
+            entry.has_content = _CONTENT.search(whole if is_all else kept) is not None
+            ends = b"\n" + (kept if is_all else b"".join(self._tail))
             entry.has_terminal = any(last in ends for last in _TERMINAL)
 
     def _head(self, head: Head, clock: Clock) -> None:

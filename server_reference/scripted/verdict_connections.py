@@ -35,10 +35,11 @@ def stream_not_drained(evidence: Evidence) -> _Seen:
     After the event that ends a stream the last bytes of the body still follow; who closes
     without reading them pays for a new connection at each call.
     """
+    # Who leaves, or refuses what came, may close.
     abandoned = {
         entry.number
         for scope, entries in evidence.reported
-        if scope.is_abandoned
+        if scope.is_abandoned or scope.error is not None
         for entry in entries
     }
     for connection in evidence.connections:

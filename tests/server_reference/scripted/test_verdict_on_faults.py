@@ -6,7 +6,7 @@ import pytest
 
 from server_reference.scripted import Answer, fault
 from tests.server_reference.scripted.raw_client import CHAT, chat
-from tests.server_reference.scripted.test_verdict import MESSAGES, judged
+from tests.server_reference.scripted.test_verdict import MESSAGES, SLOW_END, close_at, judged
 
 ANSWER = Answer("Hello big world")
 STREAM = chat(stream=True, max_tokens=9)
@@ -53,3 +53,19 @@ def test_half_of_the_first_event_with_text_is_no_content_yet():
     cut = ANSWER | fault("fin_mid_chunk", events=2)
 
     assert judged([cut, ANSWER], ask_twice(MESSAGES)).is_clean
+
+
+def test_a_line_longer_than_the_journals_cap_is_content():
+    text = "a" * 2**17
+
+    assert judged(Answer([text, "b"]), report(text + "b")).is_clean
+
+
+def test_who_refuses_a_reply_may_close_after_its_last_event():
+    def act(it, **outcome):
+        with it.server.call() as call:
+            close_at(b"[DONE]")(it)
+            call.outcome(**outcome)
+
+    assert judged(SLOW_END, lambda it: act(it, error=ValueError("no"))).is_clean
+    assert judged(SLOW_END, lambda it: act(it, text="Hello")).names == ["stream_not_drained"]
