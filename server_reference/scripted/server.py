@@ -9,9 +9,10 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 from weakref import WeakSet
 
+from .conditions import Conditions
 from .config import ScriptedConfig
 from .door import Door, Fronts
 from .hooks import Connection, Service
@@ -100,15 +101,39 @@ class ScriptedServer(Judged):
         if self._thread is not threading.current_thread():
             self._thread.join(_STOP_SECONDS)
 
-    def on(self, then: Then, **conditions: Any) -> Rule:
-        """Add `rule(then, **conditions)` after the others."""
-        added = rule(then, **conditions)
+    def on(
+        self,
+        then: Then,
+        *,
+        times: int | None = None,
+        name: str | None = None,
+        **conditions: Unpack[Conditions],
+    ) -> Rule:
+        """Add a rule after the others; it takes what `rule` takes."""
+        added = rule(then, times=times, name=name, **conditions)
         self.rules.add(added)
         return added
 
+    def assert_all_played(self) -> None:
+        """Fail unless each rule has played all that it has, and one without an end once.
+
+        Raises:
+            AssertionError: Some have not; the message lists them.
+        """
+        self.settle()
+        left = [one for one in self.rules.rules if self.rules.played(one) < (one.times or 1)]
+        if left:
+            listed = [f"  {one.name}: {self.rules.played(one)} of {one.times or 1}" for one in left]
+            raise AssertionError(
+                "\n".join([f"{len(left)} rules were not played to their end:", *listed])
+            )
+
     def call_soon(self, call: Callable[[], object]) -> None:
         """Run `call` on the server's thread, where connections may be touched."""
-        self._loop.call_soon_threadsafe(call)
+        if threading.current_thread() is self._thread:
+            call()  # a rule's function asks: nothing else can happen meanwhile
+        else:
+            self._loop.call_soon_threadsafe(call)
 
     def __enter__(self) -> Self:
         return self

@@ -108,6 +108,23 @@ def test_keys_are_told_apart_without_being_known():
     assert played.watch.journal.is_same_credential("b" * 10, third)
 
 
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        pytest.param(
+            b'{"model": "m", "api_key": "k"}', {"model": "m", "api_key": "[redacted]"}, id="1"
+        ),
+        pytest.param(b"no json", None, id="no-json"),
+        pytest.param(b'{"a": "' + b"a" * 2**17 + b'"}', None, id="longer-than-is-kept"),
+    ],
+)
+def test_a_body_can_be_read_as_json(body, value):
+    played = Played()
+    played.ask(body)
+
+    assert played.watch.journal.entries()[0].json == value
+
+
 def test_long_bodies_are_capped_and_counted():
     played = Played()
     played.exchange(b"x" * 100_000, [Head(200), *[Body(b"y" * 1000)] * 100, End()])
