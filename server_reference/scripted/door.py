@@ -20,6 +20,7 @@ from .playing import perform
 __all__ = ["Door", "Fronts"]
 
 _PREFACE = b"PRI * HTTP/2.0"
+_MOST_HELD = 2**20  # bytes that come during a greeting
 _SHUTDOWN_SECONDS = 0.5  # for a client's close_notify
 _HANDSHAKE_SECONDS = 30.0
 
@@ -77,6 +78,8 @@ class Door(asyncio.Protocol):
         self._seen += data
         if self._task is None:
             self._choose()
+        elif len(self._seen) > _MOST_HELD:
+            self._transport.pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._is_gone:
@@ -93,6 +96,7 @@ class Door(asyncio.Protocol):
             return
         if self._tls is None:
             self._task = None
+            self._transport.resume_reading()
             self._choose()
             return
         if (secured := await self._secure(self._tls)) is not None:
