@@ -27,4 +27,4 @@ class Connection(TCPServer):
 
 def close_with_clients() -> None:
     """Make every hypercorn server of this process use `Connection`; again does nothing."""
-    run.TCPServer = Connection  # type: ignore[attr-defined,misc]  # no setting does it
+    run.TCPServer = Connection  # type: ignore[attr-defined]  # no setting does it

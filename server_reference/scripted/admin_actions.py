@@ -20,11 +20,12 @@ _MOST_ENTRIES = 1000
 
 
 class AdminError(Exception):
-    """A request that is refused, with the status that says so."""
+    """A request that is refused, with the status that says so, and for 405 what is allowed."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, *, allow: str | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.allow = allow
 
 
 class CallerError(Exception):
@@ -61,7 +62,8 @@ class Actions:
             raise AdminError(404, unknown("endpoint of the admin API", path, self._routes))
         methods = self._routes[path]
         if method not in methods:
-            raise AdminError(405, f"{path} takes {' or '.join(methods)}, not {method}")
+            why = f"{path} takes {' or '.join(methods)}, not {method}"
+            raise AdminError(405, why, allow=", ".join(methods))
         return methods[method]
 
     def index(self, query: _Query, body: Any) -> object:

@@ -147,8 +147,12 @@ def item_from_json(value: Any) -> Item:
     given = dict(value)
     if "json" in given:
         _check_names("reply", given, _JSON_REPLY)
-        headers = tuple((given.get("headers") or {}).items())
-        return tuple(json_reply(given["json"], status=given.get("status", 200), headers=headers))
+        headers = given.get("headers") or {}
+        if not isinstance(headers, Mapping):
+            what = f"must be an object of texts, not {type(headers).__name__}"
+            raise ValueError(f"then: headers {what}")
+        pairs = tuple(headers.items())
+        return tuple(json_reply(given["json"], status=given.get("status", 200), headers=pairs))
     kind = ErrorAnswer if "status" in given else Answer
     fault = _fault(given.pop("fault", None))
     if "fault" in value and not given:

@@ -106,6 +106,7 @@ def test_json_can_be_a_reply_for_any_endpoint():
         ({"status": 500, "mesage": "x"}, "did you mean 'message'"),
         ({"json": {}, "headrs": {}}, "did you mean 'headers'"),
         (5, "a string or an object, not int"),
+        ({"json": {}, "headers": ["x"]}, "headers must be an object of texts, not list"),
     ],
 )
 def test_json_with_an_unknown_field_names_the_nearest(given, said):
