@@ -70,6 +70,21 @@ def test_each_use_begins_its_time_anew(shared, cached, ttl, lifetime, times, age
 
 @ages
 @pytest.mark.parametrize(("ttl", "lifetime"), ANTHROPIC_TTLS)
+def test_a_later_mark_that_finds_it_is_a_use_too(shared, cached, ttl, lifetime, age, is_read):
+    later = [{"role": "user", "content": marked(ttl)}]
+    cached("messages", **claude(ttl))
+    shared.clock.advance(lifetime * 0.9)
+    unmarked = [{"type": "text", "text": PROMPT}]
+    found = cached("messages", **(claude(ttl) | {"system": unmarked}), messages=later)
+    shared.clock.advance(lifetime + age)
+
+    again = cached("messages", **claude(ttl))
+
+    assert (found, again) == (1200, 1200 if is_read else 0)
+
+
+@ages
+@pytest.mark.parametrize(("ttl", "lifetime"), ANTHROPIC_TTLS)
 def test_its_time_counts_from_the_start_of_the_request(shared, ttl, lifetime, age, is_read):
     """A stream of four minutes leaves one of five."""
     slow = Answer("Hello!", ttft=240.0)
