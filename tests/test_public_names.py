@@ -21,8 +21,8 @@ NAMES = {
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
     "server_reference": "scripted start",
     "server_reference.scripted": """
-        Admin Answer Authority ErrorAnswer ManualClock Received Recorder Replay Rule ScriptedServer
-        ToolCall Usage fault faults_at greeting json_reply rule
+        Admin Answer Authority ErrorAnswer Fault ManualClock Observer Provider Received Recorder
+        Replay Rule ScriptedServer ToolCall Usage fault faults_at greeting json_reply rule
         """,
 }
 

@@ -90,7 +90,9 @@ class Provider:
 class Fault(Protocol):
     """Breaks a script; `Answer(...) | fault` and a rule's `then` take it."""
 
-    def apply(self, script: Script, received: Received) -> Script: ...
+    def apply(self, script: Script, received: Received) -> Script:
+        """The script that is played in place of `script`."""
+        ...
 
 
 @runtime_checkable
