@@ -35,6 +35,8 @@ class Wire(asyncio.Transport):
     def close(self):
         self.is_closed = True
 
+    abort = close
+
 
 class Bytes(Observer):
     def __init__(self):
@@ -42,6 +44,14 @@ class Bytes(Observer):
 
     def wrote(self, received, op, num_bytes):
         self.counted.append((type(op).__name__, num_bytes))
+
+
+class Breakage(Observer):
+    def __init__(self):
+        self.errors = []
+
+    def broke(self, received, error):
+        self.errors.append(error)
 
 
 def written(script, *sent, observers=()):
@@ -94,3 +104,30 @@ def test_observers_are_told_what_each_operation_wrote():
     written([Head(200), Body(b"abc"), Wait(1), End()], GET, observers=[observer])
 
     assert observer.counted == [("Head", len(HEAD)), ("Body", 8), ("Wait", 0), ("End", 5)]
+
+
+def test_a_head_that_begins_in_the_read_of_a_large_body_is_no_large_head():
+    body = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 250000\r\n\r\n" + b"x" * 250_000
+
+    writes = written([Head(204), End()], body + GET[:9], GET[9:])
+
+    assert b"".join(writes).count(b"HTTP/1.1 204 ") == 2
+
+
+async def gives_up(received):
+    yield Head(200)
+    raise asyncio.CancelledError
+
+
+async def leaves(received):
+    yield Head(200)
+    raise SystemExit
+
+
+@pytest.mark.parametrize("function", [gives_up, leaves])
+def test_a_live_script_that_ends_itself_ends_its_connection(function, caplog):
+    broken = Breakage()
+
+    written(function, GET, observers=[broken])
+
+    assert [type(error) for error in broken.errors] == [RuntimeError]
