@@ -33,10 +33,13 @@ async def each(script: Playable, flush: Callable[[], None]) -> AsyncGenerator[Op
     """
     ops = await script if isinstance(script, Awaitable) else script
     if isinstance(ops, AsyncGenerator):
-        async with contextlib.aclosing(ops):
-            async for op in ops:
-                yield op
-                flush()
+        try:
+            async with contextlib.aclosing(ops):
+                async for op in ops:
+                    yield op
+                    flush()
+        except (KeyboardInterrupt, SystemExit) as error:  # would end the server's loop
+            raise RuntimeError(f"a live script raised {type(error).__name__}") from error
         return
     for op in ops:
         yield op
@@ -74,13 +77,15 @@ async def perform(
 
 def _reset(transport: asyncio.Transport) -> None:
     """Send RST in place of FIN."""
-    _socket(transport).setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
+    with contextlib.suppress(OSError):  # the client was faster
+        _socket(transport).setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
     transport.abort()
 
 
 def _half_close(transport: asyncio.Transport) -> None:
     """Send FIN, under TLS without a close_notify, and keep reading."""
-    _socket(transport).shutdown(socket.SHUT_WR)
+    with contextlib.suppress(OSError):  # the client was faster
+        _socket(transport).shutdown(socket.SHUT_WR)
 
 
 def _socket(transport: asyncio.Transport) -> socket.socket:

@@ -152,7 +152,7 @@ class RuleBook:
     """Rules in their order, and how often each was played. Threads may share it."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a `when` may change the rules
         self._rules = list(rules)
         self._played: dict[int, int] = {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 from collections import OrderedDict
@@ -76,13 +77,11 @@ class ScriptedService:
         """Note a connection."""
         self._num_connections += 1
         connection = Connection(self._num_connections, self.clock.now(), is_tls)
-        for observer in self.observers:
-            observer.connection_opened(connection)
+        self._tell("connection_opened", connection)
         return connection
 
     def closed(self, connection: Connection, reason: str) -> None:
-        for observer in self.observers:
-            observer.connection_closed(connection, reason)
+        self._tell("connection_closed", connection, reason)
 
     def receive(
         self,
@@ -107,22 +106,26 @@ class ScriptedService:
             stream_id=stream_id,
         )
         object.__setattr__(received, "attempt", self._attempt(received))
-        for observer in self.observers:
-            observer.request(received)
+        self._tell("request", received)
         return received
 
     def wrote(self, received: Received, op: Op, num_bytes: int) -> None:
-        for observer in self.observers:
-            observer.wrote(received, op, num_bytes)
+        self._tell("wrote", received, op, num_bytes)
 
     def ended(self, received: Received, how: How) -> None:
-        for observer in self.observers:
-            observer.ended(received, how)
+        self._tell("ended", received, how)
 
     def broke(self, received: Received, error: BaseException) -> None:
         _log.warning("request %d could not be answered", received.number, exc_info=error)
+        self._tell("broke", received, error)
+
+    def _tell(self, what: str, *told: object) -> None:
+        """Call a method of every observer; one that fails is no matter of the client's."""
         for observer in self.observers:
-            observer.broke(received, error)
+            try:
+                getattr(observer, what)(*told)
+            except Exception:
+                _log.exception("%s.%s failed; it must not raise", type(observer).__name__, what)
 
     # What is answered.
 
@@ -130,7 +133,7 @@ class ScriptedService:
         try:
             item = self._refusal(received)
             return self._play(self.rules.pick(received) if item is None else item, received)
-        except Exception as error:
+        except BaseException as error:  # a rule's `pytest.fail` or `exit` must not end the server
             return self._failed(error, received)
 
     def _attempt(self, received: Received) -> int:
@@ -194,7 +197,12 @@ class ScriptedService:
         try:
             script = self._play(await item, received, depth + 1)
             return await script if isinstance(script, Awaitable) else script
-        except Exception as error:
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # the client has left, or the server stops
             return self._failed(error, received)
 
     def _broken(self, item: Faulted | Fault | ScriptMaker, received: Received) -> Script:
@@ -240,16 +248,25 @@ class ScriptedService:
         own = estimate(answer, received)
         return replace(found, output=own.output, reasoning=own.reasoning)
 
-    def _failed(self, error: Exception, received: Received) -> Script:
+    def _failed(self, error: BaseException, received: Received) -> Script:
         """A reply that says what is wrong with the rules, and that no SDK sends again."""
         if isinstance(error, NoRuleError | ExhaustedError | NoFormatError):
             code = _CODES[type(error)]
-            answer = ErrorAnswer(400, message=str(error), code=code, headers=_FINAL)
+            answer = ErrorAnswer(400, message=_said(error), code=code, headers=_FINAL)
         else:
             self.broke(received, error)
-            message = f"a rule failed: {type(error).__name__}: {error}"
+            message = f"a rule failed: {type(error).__name__}: {_said(error)}"
             answer = ErrorAnswer(500, message=message, code="rule_failed", headers=_FINAL)
         return error_reply(answer, received)
+
+
+def _said(error: BaseException) -> str:
+    """An error's text, whatever it is, as UTF-8 can hold it."""
+    try:
+        text = str(error)
+    except Exception as second:
+        text = f"(its text cannot be had: {type(second).__name__})"
+    return text.encode("utf-8", "replace").decode()
 
 
 def _hurrying(script: Script, milliseconds: int) -> Script:

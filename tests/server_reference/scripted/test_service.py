@@ -260,6 +260,50 @@ def test_a_provider_says_what_a_call_uses(own, counts):
     assert usage["output_tokens"] == counts[2]
 
 
+class UnreadableError(Exception):
+    def __str__(self):
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(SystemExit(3), id="exit"),
+        pytest.param(pytest.fail.Exception("no"), id="pytest-fail"),
+        pytest.param(asyncio.CancelledError(), id="cancelled"),
+        pytest.param(ValueError("\ud800"), id="a-text-that-is-no-utf-8"),
+        pytest.param(UnreadableError(), id="no-text"),
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_whatever_a_function_raises_the_client_is_told(error, is_async):
+    def fails(received):
+        raise error
+
+    async def fails_later(received):
+        raise error
+
+    async def script_of(service):
+        script = service.script(a_request())
+        return await script if is_async else script
+
+    status, message = said(asyncio.run(script_of(a_service(fails_later if is_async else fails))))
+
+    assert (status, message.split(":")[1].strip()) == (500, type(error).__name__)
+
+
+def test_an_observer_that_fails_changes_nothing(caplog):
+    class Failing(Observer):
+        def request(self, received):
+            raise KeyError("gone")
+
+    last = Broken()
+    service = a_service(observers=[Failing(), last])
+
+    assert text_of(service.script(received_by(service, b'{"model": "m"}'))) == "Hi"
+    assert "Failing.request failed" in caplog.text
+
+
 def received_by(service, body=b"{}", headers=()):
     connection = service.opened(is_tls=False)
     return service.receive(connection, "POST", "/v1/messages", headers, body)
