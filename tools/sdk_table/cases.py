@@ -61,6 +61,7 @@ class Case:
         timeout: The client's limit in seconds; `None` leaves its default.
         retries: The client's `max_retries`; `None` leaves its default.
         patience: Seconds after which a step counts as still waiting.
+        alone: Whether nothing else may run beside it, since milliseconds matter.
         secret: A text whose way into the client's debug log is looked for.
         right: Outcomes of the steps, in their order, alternatives joined by `|`; by wire format
             where they differ, `*` being the others.
@@ -87,6 +88,7 @@ class Case:
     timeout: float | None = None
     retries: int | None = None
     patience: float = 12.0
+    alone: bool = False
     secret: str | None = None
 
     right: str | Mapping[str, str] = "answer"
@@ -127,6 +129,8 @@ class Case:
             told.append("not streamed")
         if self.times:
             told.append("then answered")
+        if self.itl:
+            told.append(f"{self.itl:g} s between words")
         if self.tls:
             told.append("TLS")
         if self.timeout is not None:

@@ -83,7 +83,7 @@ _COUNTS: Mapping[str, Case] = {
 
 _BODY: Mapping[str, Case] = {
     "chained_encodings": error(stream=False),
-    "gzip_broken": error(),
+    "gzip_broken": error(parameters={"after": 6}, itl=0.05),
     "gzip_cut": error(stream=False),
     "gzip_flushed": Case(),
     "gzip_members": Case(),

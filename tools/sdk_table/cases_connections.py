@@ -42,13 +42,15 @@ _CONN: Mapping[str, Case] = {
 
 _H2: Mapping[str, Case] = {
     "empty_data_frames": Case(),
-    "goaway": Case(times=1, timeout=1.0, patience=6.0, attempts=2),
-    "goaway_graceful": Case(plan="ask ask", right="answer answer", times=1, connections=2),
-    "goaway_then_close": Case(times=1, timeout=1.0, patience=6.0, attempts=2),
+    "goaway": Case(times=1, timeout=1.0, retries=0, attempts=2),
+    "goaway_graceful": Case(
+        plan="ask ask", right="answer answer", times=1, retries=0, connections=2
+    ),
+    "goaway_then_close": Case(times=1, timeout=1.0, retries=0, attempts=2),
     "low_max_streams": Case(
         itl=0.5, plan="leave together", right="left answer", timeout=1.0, patience=8.0
     ),
-    "refused_stream": Case(times=1, attempts=2),
+    "refused_stream": Case(times=1, retries=0, attempts=2),
     "rst_stream": Case(plan="ask ask", right="error answer", times=1, connections=1),
     "shrunk_window": Case(
         plan="ask large", right="answer answer|error", times=1, timeout=1.0, retries=0
@@ -73,7 +75,7 @@ _TIME: Mapping[str, Case] = {
     "silence_before_first_event": Case(parameters={"seconds": 1.0}),
     "slow_events": Case(parameters={"seconds": 0.1}, timeout=0.5),
     "slow_headers": error(parameters={"seconds": 0.3}, timeout=0.6, stream=False, later=_TOTAL),
-    "stall_after": error(timeout=0.5, patience=5.0),
+    "stall_after": error(parameters={"events": 4}, timeout=0.5, patience=5.0),
     "trickle": error(
         parameters={"bytes_per_second": 100, "at_once": 20},
         timeout=0.5,

@@ -54,10 +54,11 @@ _END: Mapping[str, Case] = {
     "fin_mid_chunk": error(parameters=_CONTENT, attempts=1),
     "half_close_after": error(parameters=_CONTENT, patience=3.0),
     "late_terminator": Case(
-        parameters={"seconds": 0.01},
+        parameters={"seconds": 0.002},
         plan="ask ask ask",
         right="answer answer answer",
         connections=1,
+        alone=True,
     ),
     "no_done": Case(),
     "only_done": error(),

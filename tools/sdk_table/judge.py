@@ -17,7 +17,7 @@ Mark: TypeAlias = Literal["✓", "✗", "not yet", "–"]
 MARKS: dict[Mark, str] = {
     "✓": "as it should",
     "✗": "not as it should",
-    "not yet": "our client lacks what it takes, as the issue that brings it knows",
+    "not yet": "our client lacks what it takes",
     "–": "the fault is not in this client's format",
 }
 
@@ -98,7 +98,9 @@ def _step(step: Step, case: Case, can_answer: bool) -> str:
     tries = f" at attempt {step.attempts}" if step.attempts > 1 else ""
     match step.outcome:
         case "answer":
-            return f"whole answer{tries}" if can_answer else f"no error, as if whole{tries}"
+            if can_answer or step.had_end:
+                return f"whole answer{'' if can_answer else ', no error'}{tries}"
+            return f"no error, as if whole{tries}"
         case "altered":
             return f"altered: {_difference(step, case)}{tries}"
         case "part":

@@ -24,26 +24,28 @@ _HEAD = """# Faults and clients
 
 What the official SDKs and our own client do under every fault that the scripted server plays.
 
-Written by `python -m tools.sdk_table` from real runs: each client, as its documentation shows it,
-against a server on loopback that plays one fault; what is told here was counted at the server and
-seen by the caller.
-`python -m tools.sdk_table reset_after cut_after` runs these and prints their rows.
-What a fault does, its parameters and where it was seen stand on the page of [faults](faults.md).
+Written from real runs by `python -m tools.sdk_table`, in about a minute.
+Each client makes the calls that its documentation shows, against a server on loopback that \
+plays one fault; what is told here was counted at the server, or seen by the caller.
+`python -m tools.sdk_table reset_after cut_after` runs these two and prints their rows.
+What a fault does, its parameters and where it was seen stand on the page of \
+[faults](faults.md); [how to break a reply](../how-to/break-replies.md) plays them to your own \
+code.
 """
 
 _READING = """## How to read it
 
-*Right* is what a client should do, and *run* how the fault was played beyond its defaults: its
-parameters, the steps in place of one call, and the client's settings in place of its own.
-The calls are streams, but for those that are not.
+*Right* is what a client should do.
+*Run* is what differs from one streamed call with the fault's and the client's defaults: the \
+fault's parameters, other steps, the client's settings.
 "Then answered" is a fault that passes: the next try is answered.
 
 {marks}
 
-An error is right where it is of the client's own family, so that one `except` catches it; whether
-it carries the part that had come is told and not judged.
+An error is right where it is of the client's own family, so that one `except` catches it; \
+whether it carries the part that had come is told, and not judged.
 A text in quotes is what came, and what should have come.
-*Verdict* is what the server's [verdict](verdicts.md) names beyond what it names of this client
+*Verdict* is what the server's [verdict](verdicts.md) names beyond what it names of this client \
 with nothing broken, which is:
 
 {usual}

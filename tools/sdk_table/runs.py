@@ -14,6 +14,7 @@ from typing import Any
 import server_reference
 from server_reference.scripted import Answer, fault, greeting, rule
 from server_reference.scripted.faults.presets import Preset
+from server_reference.scripted.sent import read_sent
 from server_reference.scripted.server import ScriptedServer
 
 from .cases import TEXT, Case, Outcome
@@ -24,6 +25,7 @@ __all__ = ["Facts", "Step", "run"]
 _MARK = {"type": "ephemeral"}
 _LEFT_SECONDS = 1.0
 _PAUSE = 2.3
+_SETTLE = 0.5
 _LOGGERS = ("openai", "anthropic", "httpx2", "httpcore2", "smartclient")
 
 
@@ -35,6 +37,7 @@ class Step:
         error: Its class, with the package when it is not the client's own.
         attempts: Requests that the server saw.
         has_part: Whether the error carries what had come.
+        had_end: Whether the last reply came to its end.
     """
 
     outcome: Outcome
@@ -43,6 +46,8 @@ class Step:
     status: int | None = None
     has_part: bool = False
     attempts: int = 0
+    had_end: bool = False
+    raised: BaseException | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True)
@@ -137,8 +142,12 @@ class _Player:
                 step = self._bounded(act)
                 call.is_abandoned = step.outcome in ("left", "unnoticed")
                 call.text = step.got.text if step.got and not call.is_abandoned else None
+                call.error = step.raised
+            if step.outcome in ("answer", "altered", "part", "nothing"):
+                self.server.settle(patience=_SETTLE)  # the reply may still be ending
             entries = [one for one in self.server.journal.entries() if one.scope == call.number]
             step.attempts = len(entries)
+            step.had_end = bool(entries) and read_sent(entries[-1]).has_end
             self.steps.append(step)
         return not self.steps or self.steps[-1].outcome != "waiting"
 
@@ -180,7 +189,8 @@ class _Player:
         name = kind.__name__ if is_own or package == "builtins" else f"{package}.{kind.__name__}"
         status = getattr(error, "status_code", getattr(error, "status", None))
         has_part = getattr(error, "partial", None) is not None
-        return Step("error" if is_own else "foreign", None, name, status, has_part)
+        outcome: Outcome = "error" if is_own else "foreign"
+        return Step(outcome, None, name, status, has_part, raised=error)
 
     def _is_refusal(self, error: BaseException) -> bool:
         """Whether the client's own code raised it for what it was given."""
