@@ -67,7 +67,7 @@ def llm_server(request: pytest.FixtureRequest) -> Iterator[ScriptedServer]:
 def llm_server_session() -> Iterator[ScriptedServer]:
     """A scripted server for the whole run, or for each worker of pytest-xdist.
 
-    Tests that share it set its rules (`rules.replace`) and forget what was seen (`forget`).
+    Tests that share it set its rules (`rules.replace`) and begin anew (`reset`).
     """
     with _scripted((), {}) as server:
         yield server

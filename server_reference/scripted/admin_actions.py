@@ -96,9 +96,8 @@ class Actions:
         return self.rules(query, None)
 
     def reset(self, query: _Query, body: Any) -> object:
-        """Play every rule from its start again, and forget what was seen."""
-        self._server.rules.reset()
-        self._server.forget()
+        """Begin anew: rules from their start, limits full, no prompt kept, nothing seen."""
+        self._server.reset()
         return {}
 
     def journal(self, query: _Query, body: Any) -> object:

@@ -20,7 +20,6 @@ __all__ = [
     "How",
     "Observer",
     "Provider",
-    "ScriptMaker",
     "Service",
 ]
 
@@ -85,6 +84,9 @@ class Provider:
         """Further headers of every reply, such as the state of the limits."""
         return ()
 
+    def reset(self) -> None:
+        """Forget what came before."""
+
 
 @runtime_checkable
 class Fault(Protocol):
@@ -93,13 +95,6 @@ class Fault(Protocol):
     def apply(self, script: Script, received: Received) -> Script:
         """The script that is played in place of `script`."""
         ...
-
-
-@runtime_checkable
-class ScriptMaker(Protocol):
-    """Makes a script out of the default answer's."""
-
-    def script(self, received: Received, base: Script) -> Script: ...
 
 
 class Service(Protocol):

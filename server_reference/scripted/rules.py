@@ -169,10 +169,16 @@ class RuleBook:
         with self._lock:
             self._rules.insert(0 if first else len(self._rules), one)
 
-    def replace(self, rules: Iterable[Rule]) -> None:
-        """Take these rules in place of all others, none played yet."""
+    def replace(self, rules: Rules) -> None:
+        """Take these rules, or what one plays, in place of all others, none played yet.
+
+        Raises:
+            TypeError: Something cannot be played.
+            ValueError: A rule is wrong.
+        """
+        made = rules_of(rules)
         with self._lock:
-            self._rules = list(rules)
+            self._rules = made
             self._played = {}
 
     def reset(self) -> None:

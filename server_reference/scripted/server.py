@@ -114,6 +114,16 @@ class ScriptedServer(Judged):
         self.rules.add(added)
         return added
 
+    def reset(self) -> None:
+        """Begin anew: rules from their start, limits full, no prompt kept, nothing seen.
+
+        What is open or under way stays known.
+        """
+        with contextlib.suppress(RuntimeError):  # it has stopped
+            self.call_soon(self._service.reset)
+        self.rules.reset()
+        self.forget()
+
     def assert_all_played(self) -> None:
         """Fail unless each rule has played all that it has, and one without an end once.
 

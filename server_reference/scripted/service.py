@@ -13,7 +13,7 @@ from ..credentials import offered_keys
 from .answers import Answer, ErrorAnswer, Faulted, Usage
 from .clock import Clock
 from .compile import Compiler, NoFormatError, error_reply, estimate, json_reply
-from .hooks import Connection, Fault, How, Observer, Provider, ScriptMaker
+from .hooks import Connection, Fault, How, Observer, Provider
 from .ops import Head, Op, Script
 from .playing import LiveScript, Playable
 from .request import Received
@@ -70,6 +70,12 @@ class ScriptedService:
         self._num_connections = 0
         self._num_requests = 0
         self._attempts: OrderedDict[str, int] = OrderedDict()
+
+    def reset(self) -> None:
+        """Count attempts anew, and let the providers forget."""
+        self._attempts.clear()
+        for provider in self._providers:
+            provider.reset()
 
     # What happens.
 
@@ -187,7 +193,7 @@ class ScriptedService:
             item = Answer(item)
         if isinstance(item, Answer | ErrorAnswer):
             return self._compiled(item, received, event_by_event=bool(self._faults))
-        if isinstance(item, Faulted | Fault | ScriptMaker):
+        if isinstance(item, Faulted | Fault):
             return _checked(self._broken(item, received))
         return _checked(item) if is_script(item) else None
 
@@ -205,7 +211,7 @@ class ScriptedService:
                 raise  # the client has left, or the server stops
             return self._failed(error, received)
 
-    def _broken(self, item: Faulted | Fault | ScriptMaker, received: Received) -> Script:
+    def _broken(self, item: Faulted | Fault, received: Received) -> Script:
         """A script that a fault has changed."""
         if isinstance(item, Faulted):
             if isinstance(item.base, Faulted):
@@ -216,9 +222,7 @@ class ScriptedService:
             base = json_reply({})
         else:
             base = self._compiled(_DEFAULT, received, event_by_event=True)
-        if isinstance(item, Fault):
-            return item.apply(base, received)
-        return item.script(received, base)
+        return item.apply(base, received)
 
     def _compiled(
         self, item: Answer | ErrorAnswer, received: Received, *, event_by_event: bool = False

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeGuard, get_args
 
 from .answers import Answer, ErrorAnswer, Faulted
 from .compile import json_reply
-from .hooks import Fault, ScriptMaker
+from .hooks import Fault
 from .http2_frames import SETTINGS
 from .nearest import unknown
 from .ops import Body, GoAway, Head, Op, Raw, ResetStream, Script, Settings, Wait
@@ -24,7 +24,6 @@ Item: TypeAlias = (
     | ErrorAnswer
     | Faulted
     | Fault
-    | ScriptMaker
     | Sequence[Op]
     | Callable[[Received], "Item | Awaitable[Item] | LiveScript"]
 )
@@ -71,7 +70,7 @@ def _checked(item: Any) -> Item:
         script: Script = tuple(item)
         check_script(script)
         return script
-    if isinstance(item, Answer | ErrorAnswer | Faulted | Fault | ScriptMaker) or callable(item):
+    if isinstance(item, Answer | ErrorAnswer | Faulted | Fault) or callable(item):
         playable: Item = item
         return playable
     raise TypeError(

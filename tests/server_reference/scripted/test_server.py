@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import server_reference
-from server_reference.scripted import rule
+from server_reference.scripted import ManualClock, rule
+from server_reference.scripted.providers import Limits
 from tests.server_reference.scripted.raw_client import RawClient, chat
 
 
@@ -59,3 +60,34 @@ def test_a_rule_may_ask_what_came_before():
         client.ask()
 
         assert b"request 2" in client.ask()
+
+
+def test_a_reset_begins_anew():
+    options = {"rate_limits": Limits(requests_per_minute=1), "clock": ManualClock()}
+    rules = [rule(["first"], attempt=1)]
+
+    with server_reference.scripted(rules, **options) as server, RawClient(server) as client:
+        assert b"first" in client.ask()
+        assert b"429" in client.ask()
+        server.reset()
+
+        assert b"first" in client.ask()
+        assert server.counters().requests == 1
+
+
+def test_a_stopped_server_can_be_reset():
+    with server_reference.scripted("x") as server, RawClient(server) as client:
+        client.ask()
+
+    server.reset()
+
+    assert len(server.journal) == 0
+
+
+def test_rules_are_replaced_by_what_a_server_takes():
+    with server_reference.scripted("old") as server, RawClient(server) as client:
+        server.rules.replace("new")
+        with pytest.raises(TypeError, match="cannot play int"):
+            server.rules.replace(3)
+
+        assert b"new" in client.ask()

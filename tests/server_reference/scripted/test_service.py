@@ -175,16 +175,6 @@ def test_faults_are_applied_from_the_inside():
     assert bodies(script)[1:] == [b"1", b"2"]
 
 
-def test_something_may_make_a_script_of_the_usual_one():
-    class Twice:
-        def script(self, received, base):
-            return [*base[:-1], *base[1:]]
-
-    script = a_service(Twice()).script(a_request())
-
-    assert len(bodies(script)) == 2
-
-
 def test_a_script_is_played_as_it_is():
     ops = [Head(200), Body(b"x"), End()]
 
