@@ -122,8 +122,7 @@ class Compiler:
 
     def _compile(self, answer: Answer, received: Received, usage: Usage) -> _Compiled:
         key = (id(answer), *_variant(received), encode(usage))
-        found = self._kept.get(key)
-        if found is not None and found.answer is answer:
+        if (found := self._kept.get(key)) is not None:
             self._kept.move_to_end(key)
             return found
         events = tuple(self._events(answer, received, usage))

@@ -77,7 +77,10 @@ class Provider:
         return None
 
     def usage(self, received: Received, answer: Answer) -> Usage | None:
-        """What the call uses; `None` leaves it to the answer, or to an estimate."""
+        """What the call uses; `None` leaves it to the answer, or to an estimate.
+
+        Of several providers the last one's counts.
+        """
         return None
 
     def headers(self, received: Received) -> Sequence[tuple[str, str]]:

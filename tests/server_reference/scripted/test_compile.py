@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -127,6 +128,16 @@ def test_any_endpoint_can_be_sent_json():
 
     assert head == Head(201, (("content-type", "application/json"), ("x", "y")), None, "length", 11)
     assert body.data == b'{"data":[]}'
+
+
+def test_jitter_is_told_by_the_seed_and_the_number_of_the_request():
+    def waited(seed, number):
+        received = dataclasses.replace(a_request(stream=True), number=number)
+        script = Compiler(seed=seed).answer(Answer("a b c", itl=1, jitter=0.5), received)
+        return tuple(op.seconds for op in script if isinstance(op, Wait))
+
+    assert waited(1, 1) == waited(1, 1)
+    assert len({waited(1, 1), waited(1, 2), waited(2, 1)}) == 3
 
 
 def test_only_so_many_answers_are_kept():

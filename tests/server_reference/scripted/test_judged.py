@@ -136,6 +136,22 @@ def test_the_journal_has_what_the_server_is_still_to_note():
     assert Judged(played.watch, ping).journal.entries()[0].how == "complete"
 
 
+def test_a_verdict_waits_for_replies_under_way():
+    played = Played()
+    received = played.ask()
+    asked = iter(range(10))
+
+    def ping(call):
+        if next(asked) == 8:  # after two rounds
+            played.watch.ended(received, "complete")
+        call()
+
+    Judged(played.watch, ping).verdict()
+
+    assert next(asked) == 9
+    assert played.watch.journal.num_in_flight == 0
+
+
 def test_forget(server, client):
     client.ask()
     server.forget()

@@ -250,6 +250,20 @@ def test_a_provider_says_what_a_call_uses(own, counts):
     assert usage["output_tokens"] == counts[2]
 
 
+def test_of_several_usages_the_last_one_counts():
+    class Told(Provider):
+        def __init__(self, tokens):
+            self.tokens = tokens
+
+        def usage(self, received, answer):
+            return self.tokens and Usage(uncached=self.tokens)
+
+    providers = [Told(1), Told(2), Told(None)]
+    script = a_service(Answer("Hi"), providers=providers).script(a_request())
+
+    assert json.loads(joined(script))["usage"]["input_tokens"] == 2
+
+
 class UnreadableError(Exception):
     def __str__(self):
         raise ValueError
