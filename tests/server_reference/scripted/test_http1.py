@@ -22,12 +22,19 @@ class Wire(asyncio.Transport):
         super().__init__()
         self.writes = []
         self.is_closed = False
+        self.is_read = True
 
     def write(self, data):
         self.writes.append(bytes(data))
 
     def set_write_buffer_limits(self, high=None, low=None):
         pass
+
+    def pause_reading(self):
+        self.is_read = False
+
+    def resume_reading(self):
+        self.is_read = True
 
     def is_closing(self):
         return self.is_closed
@@ -131,3 +138,27 @@ def test_a_live_script_that_ends_itself_ends_its_connection(function, caplog):
     written(function, GET, observers=[broken])
 
     assert [type(error) for error in broken.errors] == [RuntimeError]
+
+
+@pytest.mark.parametrize("num_more", [64, 65])
+def test_a_line_that_is_too_long_is_not_read_on(num_more):
+    """One is played, 64 wait; a client that sends on has to."""
+
+    async def talk():
+        clock = ManualClock()
+        rules = RuleBook(rules_of(lambda received: [Wait(1), Raw(b"x"), End()]))
+        service = ScriptedService(rules, clock=clock)
+        wire = Wire()
+        front = Http1(service.opened(is_tls=False), service)
+        front.connection_made(wire)
+        front.data_received(GET * (1 + num_more))
+        await asyncio.sleep(0)
+        was_read = wire.is_read
+        while clock.sleeping:
+            clock.advance(1)
+            for _ in range(5):
+                await asyncio.sleep(0)
+        front.connection_lost(None)
+        return was_read, wire.is_read, len(wire.writes)
+
+    assert asyncio.run(talk()) == (num_more == 64, True, 1 + num_more)
