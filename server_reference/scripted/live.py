@@ -28,6 +28,8 @@ _TERMINAL = (
     *(f'"type":{space}"{name}"'.encode() for name in _LAST_TYPES for space in ("", " ")),
     *(f"{end}data:{space}[DONE]".encode() for end in "\r\n" for space in ("", " ")),
 )
+_TYPES = "|".join(map(re.escape, _LAST_TYPES))
+_SPACED_TERMINAL = re.compile(rf'"type"\s*:\s*"(?:{_TYPES})"|[\r\n]data:[ \t]*\[DONE\]'.encode())
 
 
 class Live:
@@ -95,7 +97,9 @@ class Live:
             whole = kept[: max((found.end() for found in _BLANK.finditer(kept)), default=0)]
             entry.has_content = _CONTENT.search(whole if is_all else kept) is not None
             ends = b"\n" + (kept if is_all else b"".join(self._tail))
-            entry.has_terminal = any(last in ends for last in _TERMINAL)
+            entry.has_terminal = any(last in ends for last in _TERMINAL) or (
+                _SPACED_TERMINAL.search(ends) is not None
+            )
 
     def _head(self, head: Head, clock: Clock) -> None:
         entry = self.entry

@@ -37,7 +37,8 @@ def retry_storm(evidence: Evidence) -> _Seen:
     """One call is tried too often, or again and again without waiting longer each time."""
     for tries in evidence.calls:
         waits = _own_waits(tries)
-        if len(tries) > evidence.max_attempts:
+        is_poll = all(map(_is_poll, tries))
+        if len(tries) > evidence.max_attempts and not is_poll:
             span = _wait(tries[0], tries[-1])
             yield (
                 f"call {tries[0].call} was tried {len(tries)} times within {span:.3g} s; "
@@ -50,7 +51,7 @@ def retry_storm(evidence: Evidence) -> _Seen:
                 f"{max(waits) * 1000:.3g} ms after the one before; wait, and longer each time",
                 tries,
             )
-        elif len(waits) >= 3 and max(waits) < min(waits) * _STEADY:
+        elif len(waits) >= 3 and max(waits) < min(waits) * _STEADY and not is_poll:
             yield (
                 f"call {tries[0].call} was tried {len(tries)} times, always "
                 f"{min(waits):.3g} s apart; waits must grow",
@@ -81,7 +82,8 @@ def retried_for_nothing(evidence: Evidence) -> _Seen:
     server said not to.
     """
     for earlier, later in evidence.retries:
-        if (why := _is_final(earlier)) and earlier.credential == later.credential:
+        why = None if earlier.status == 404 and _is_poll(later) else _is_final(earlier)
+        if why and earlier.credential == later.credential:
             yield (
                 f"call {later.call} was sent again after {why}; it cannot pass unchanged",
                 (earlier, later),
@@ -138,6 +140,12 @@ def _wait(earlier: Entry, later: Entry) -> float:
     return max(0.0, later.received_at - since, later.asked_real - since_real)
 
 
+def _is_poll(entry: Entry) -> bool:
+    """Whether it asks for what may come to be, and is no retry by its own word."""
+    retries = entry.header("x-stainless-retry-count")
+    return entry.method in ("GET", "HEAD") and entry.scope is None and retries in (None, "0")
+
+
 def _own_waits(tries: Sequence[Entry]) -> list[float]:
     """Waits that the client chose itself; nothing was sent before a free replay."""
     return [
@@ -168,7 +176,8 @@ def _is_final(entry: Entry) -> str | None:
 def _was_answered(entry: Entry) -> bool:
     """Whether a whole answer was sent: its bytes may all have come, and hold an error or no end."""
     sent = read_sent(entry)
-    return entry.is_success and sent.has_end and sent.error is None
+    is_answer = entry.is_success and entry.status in range(200, 300)
+    return is_answer and sent.has_end and sent.error is None
 
 
 def _sends_same(earlier: Entry, later: Entry) -> bool:

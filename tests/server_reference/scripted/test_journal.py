@@ -158,6 +158,20 @@ def test_text_about_an_end_is_no_end(data):
     assert not only(played).has_terminal
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"data:  [DONE]\n\n", id="two-spaces"),
+        pytest.param(b'data: {"type" : "message_stop"}\n\n', id="spaces-in-json"),
+    ],
+)
+def test_the_end_of_a_stream_is_seen_however_it_is_spaced(data):
+    played = Played()
+    played.exchange(ops=stream(data))
+
+    assert only(played).has_terminal
+
+
 def test_the_end_of_a_stream_beyond_the_cap_is_seen():
     played = Played()
     played.exchange(ops=stream(*[b"data: {}\n\n" * 1000] * 20, b'data: {"type":"message_stop"}'))
@@ -182,6 +196,18 @@ def test_large_entries_make_room_earlier():
         played.exchange(b"x" * 60_000)
 
     assert len(journal.entries()) == 4
+
+
+def test_a_reply_that_ends_when_its_entry_is_gone_takes_no_room():
+    journal = Journal(ManualClock(), max_entries=1, max_bytes=100_000)
+    played = Played()
+    played.watch.journal = journal
+    for _ in range(10):
+        live = played.ask(connection=1)
+        played.exchange(connection=2)
+        played.answer(live, stream(b"x" * 30_000))
+
+    assert journal._num_bytes < 100
 
 
 def test_entries_after_a_number():
