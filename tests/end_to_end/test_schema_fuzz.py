@@ -46,7 +46,7 @@ seed = 1
 LONG = """
 phases.examples.enabled = false
 phases.stateful.enabled = false
-generation.max-examples = 300
+generation.max-examples = 100
 """
 in_both_forms = pytest.mark.parametrize(
     "form",
