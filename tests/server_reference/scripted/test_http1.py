@@ -162,3 +162,45 @@ def test_a_line_that_is_too_long_is_not_read_on(num_more):
         return was_read, wire.is_read, len(wire.writes)
 
     assert asyncio.run(talk()) == (num_more == 64, True, 1 + num_more)
+
+
+class Stuck(Wire):
+    """Takes bytes, and holds them until it is drained."""
+
+    def set_write_buffer_limits(self, high=None, low=None):
+        self.high = 2**16 if high is None else high
+
+    def write(self, data):
+        super().write(data)
+        if sum(map(len, self.writes)) > self.high:
+            self.front.pause_writing()
+
+    def drain(self):
+        self.front.resume_writing()
+
+
+def test_nothing_is_performed_before_what_stands_before_it_has_left():
+    """A reset or a close would take it along, and a wait would begin too early."""
+
+    async def talk():
+        observer = Bytes()
+        clock = ManualClock(auto_advance=True)
+        rules = RuleBook(rules_of([[Head(200), Body(b"abc"), Wait(1), End()]]))
+        service = ScriptedService(rules, clock=clock, observers=[observer])
+        wire = Stuck()
+        front = wire.front = Http1(service.opened(is_tls=False), service)
+        front.connection_made(wire)
+        front.data_received(GET)
+        told = []
+        for act in (lambda: None, wire.drain):
+            act()
+            for _ in range(10):
+                await asyncio.sleep(0)
+            told.append([name for name, _ in observer.counted])
+        front.connection_lost(None)
+        return told
+
+    stuck, drained = asyncio.run(talk())
+
+    assert stuck == ["Head", "Body"]
+    assert drained == ["Head", "Body", "Wait", "End"]
