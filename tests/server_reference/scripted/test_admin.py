@@ -52,6 +52,11 @@ def test_a_wrong_token_learns_nothing(admin, token):
         assert ask(admin, "GET", path, token=token)[0] == 401
 
 
+def test_nearly_the_token_is_a_wrong_one(admin):
+    for token in (admin.token[:-1], f"{admin.token}a"):
+        assert ask(admin, "GET", "/", token=token)[0] == 401
+
+
 def test_the_token_is_nowhere_in_a_reply(admin):
     said = json.dumps(ask(admin, "GET", "/")) + json.dumps(ask(admin, "GET", "/nothing"))
 
