@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, Unpack
 
 from .conditions import CONDITIONS, Condition, Conditions, conditions_of, describe, short
+from .given import check_kind
 from .nearest import unknown
 from .request import Received
 from .then import Item, Then, item_from_json, steps
@@ -84,6 +85,8 @@ def rule(
         ValueError: A condition is unknown or can never be met, or a script cannot be played.
     """
     items, is_sequence = steps(then)
+    check_kind("times", times, int, type(None))
+    check_kind("name", name, str, type(None))
     if times is not None and (is_sequence or times < 1):
         why = "a list is played once each" if is_sequence else f"must be at least 1, not {times}"
         raise ValueError(f"times: {why}; leave it out, or repeat the items")
