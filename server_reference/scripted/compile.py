@@ -19,7 +19,7 @@ from .compile_errors import error_fields, id_header
 from .compile_parts import Event, Facts, argument_pieces, encode, pieces
 from .ops import Body, End, Head, Op, Wait
 from .request import Api, Received
-from .timing import duration, writes
+from .timing import duration, unsplit, writes
 
 __all__ = ["Compiler", "NoFormatError", "error_reply", "estimate", "json_reply"]
 
@@ -95,18 +95,25 @@ class Compiler:
         random = Random(self._seed * 1_000_003 + received.number)
         compiled = self._compile(answer, received, usage or estimate(answer, received))
         if not received.is_stream:
-            return self._whole(compiled, received, fields, random)
+            return self._whole(compiled, received, fields, random, is_split=not event_by_event)
         ops: list[Op] = [Wait(answer.ttft)] if answer.ttft else []
         ops.append(Head(200, (*_STREAM, id_header(received), *fields)))
         if answer.is_timed or event_by_event:
             events = [Event(self._fill(e.data, received), e.has_tokens) for e in compiled.events]
-            ops += writes(answer, events, random)
+            timed = unsplit(answer) if event_by_event else answer
+            ops += writes(timed, events, random)
         else:
             ops.append(Body(self._fill(compiled.joined, received)))
         return [*ops, End()]
 
     def _whole(
-        self, compiled: _Compiled, received: Received, fields: _Fields, random: Random
+        self,
+        compiled: _Compiled,
+        received: Received,
+        fields: _Fields,
+        random: Random,
+        *,
+        is_split: bool,
     ) -> list[Op]:
         answer = compiled.answer
         body = self._fill(compiled.joined, received)
@@ -114,7 +121,7 @@ class Compiler:
         wait = duration(answer, tokens, random)
         ops: list[Op] = [Wait(wait)] if wait else []
         ops.append(Head(200, (_JSON, id_header(received), *fields), None, "length", len(body)))
-        if answer.split is None:
+        if answer.split is None or not is_split:
             ops.append(Body(body))
         else:
             ops += writes(replace(answer, itl=0.0), [Event(body)], random)

@@ -19,6 +19,7 @@ from .playing import LiveScript, Playable
 from .request import Received
 from .rules import ExhaustedError, NoRuleError, RuleBook
 from .then import Item, check_script, is_script
+from .timing import resplit
 
 __all__ = ["ScriptedService"]
 
@@ -178,6 +179,9 @@ class ScriptedService:
         if (script := self._direct(item, received)) is not None:
             for fault in self._faults:
                 script = _checked(fault.apply(script, received))
+            answer, is_broken = _answer_in(item)
+            if answer is not None and (is_broken or self._faults):
+                script = resplit(answer, script)
             milliseconds = self._retry_after_ms
             return script if milliseconds is None else _hurrying(script, milliseconds)
         if callable(item) and depth < _MOST_DEPTH:
@@ -262,6 +266,16 @@ class ScriptedService:
             message = f"a rule failed: {type(error).__name__}: {_said(error)}"
             answer = ErrorAnswer(500, message=message, code="rule_failed", headers=_FINAL)
         return error_reply(answer, received)
+
+
+def _answer_in(item: object) -> tuple[Answer | None, bool]:
+    """The answer that an item comes from, if any, and whether a fault breaks it."""
+    base = item
+    while isinstance(base, Faulted):
+        base = base.base
+    if not isinstance(base, Answer):
+        return None, False
+    return base, base is not item or base.fault is not None
 
 
 def _said(error: BaseException) -> str:

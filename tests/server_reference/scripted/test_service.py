@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
 from server_reference.scripted.answers import Answer, ErrorAnswer, Usage
 from server_reference.scripted.clock import ManualClock
+from server_reference.scripted.faults.pieces import Reply
 from server_reference.scripted.hooks import Observer, Provider
-from server_reference.scripted.ops import Body, End, Fin, Head
+from server_reference.scripted.ops import Body, End, Fin, Head, Wait
 from server_reference.scripted.request import Received
 from server_reference.scripted.rules import RuleBook, rules_of
 from server_reference.scripted.service import ScriptedService
@@ -20,6 +22,13 @@ class Cut:
 
     def apply(self, script, received):
         return [*script[:3], Fin()]
+
+
+class Whole:
+    """A fault that puts a reply together again from its events, as presets do."""
+
+    def apply(self, script, received):
+        return Reply.of(script).script()
 
 
 class Broken(Observer):
@@ -262,6 +271,27 @@ def test_of_several_usages_the_last_one_counts():
     script = a_service(Answer("Hi"), providers=providers).script(a_request())
 
     assert json.loads(joined(script))["usage"]["input_tokens"] == 2
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("where", ["joined", "own", "server"])
+def test_a_fault_leaves_an_answer_split(where, stream):
+    answer = Answer("a b c", split=7, gap=0.5)
+    settings = {"faults": [Whole()]} if where == "server" else {}
+    then = {"joined": answer | Whole(), "own": replace(answer, fault=Whole()), "server": answer}
+
+    script = a_service(then[where], **settings).script(a_request(stream=stream))
+
+    assert {len(one) for one in bodies(script)[:-1]} == {7}
+    assert script.count(Wait(0.5)) == len(bodies(script)) - 1
+
+
+def test_a_fault_leaves_lines_that_end_in_crlf_split_inside():
+    then = Answer("a b c", split="crlf") | Whole()
+
+    script = a_service(then).script(a_request(stream=True))
+
+    assert all(one.startswith(b"\n") and one.endswith(b"\r") for one in bodies(script)[1:-1])
 
 
 class UnreadableError(Exception):
