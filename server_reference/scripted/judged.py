@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import Counter
@@ -24,6 +25,7 @@ _PING_SECONDS = 2.0
 _PATIENCE = 0.25
 _PAUSE = 0.005
 _REAL = 5.0
+_IN_A_LOOP = ", or could not while its event loop waits: use await asyncio.to_thread(...)"
 
 
 class Judged:
@@ -70,6 +72,7 @@ class Judged:
         from .evidence import Evidence
         from .verdict import judge
 
+        blind_since = time.monotonic() if _is_in_a_loop() else None
         self.settle(patience=_PATIENCE)
         journal = self._watch.journal
         evidence = Evidence(
@@ -78,6 +81,7 @@ class Judged:
             self._watch.scopes.all(),
             max_attempts=max_attempts,
             is_real_time=abs(self._watch.clock.now() - time.time()) < _REAL,
+            blind_since=blind_since,
             is_key=journal.is_same_credential,
         )
         return judge(evidence, ignore=ignore)
@@ -146,7 +150,7 @@ class Judged:
         if under_way:
             raise AssertionError(
                 f"{len(under_way)} replies are still under way; whoever asked neither read them "
-                f"to the end nor closed{_listed(under_way)}"
+                f"to the end nor closed{_IN_A_LOOP * _is_in_a_loop()}{_listed(under_way)}"
             )
         most = counted.streams_max if idle is None else idle
         if counted.connections_open > most:
@@ -191,6 +195,15 @@ class Judged:
             return self._watch.journal.num_in_flight == 0 and counted.connections_open <= most
 
         return is_quiet
+
+
+def _is_in_a_loop() -> bool:
+    """Whether an event loop, perhaps the client's, stands still as long as the caller waits."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _listed(entries: list[Entry]) -> str:

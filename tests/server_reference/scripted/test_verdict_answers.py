@@ -1,51 +1,49 @@
-"""Which errors are foreign to the caller of an SDK."""
+"""Errors that are the caller's own are not blamed on an SDK."""
 
 from __future__ import annotations
+
+import asyncio
+import json
 
 import pytest
 
 from server_reference.scripted.evidence import Evidence
-from server_reference.scripted.verdict_answers import foreign_error
+from server_reference.scripted.verdict import judge
 from tests.server_reference.scripted.watched import Played
 
-
-def an_error(module, *bases):
-    return type("SomeError", bases or (Exception,), {"__module__": module})("no")
+AGENT = (("user-agent", "OpenAI/Python 3.57.0"),)
 
 
-def findings(error, agent="OpenAI/Python 3.57.0"):
+def of_its_own():
+    asyncio.run(asyncio.wait_for(asyncio.sleep(9), 0.001))
+
+
+def of_its_own_reading():
+    json.loads("no json")
+
+
+def of_a_connection():
+    raise ConnectionResetError("reset")
+
+
+def in_an_sdk(call):
+    """Run `call` in a frame of the SDK's."""
+    exec("call()", {"__name__": "openai._base_client", "call": call})
+
+
+@pytest.mark.parametrize(
+    ("act", "rules"),
+    [
+        pytest.param(of_its_own, [], id="its-own-timeout"),
+        pytest.param(of_its_own_reading, [], id="its-own-reading"),
+        pytest.param(lambda: in_an_sdk(of_a_connection), ["foreign_error"], id="through-the-sdk"),
+    ],
+)
+def test_whose_error_it_is(act, rules):
     played = Played()
-    with played.watch.scopes.new(None) as call:
-        played.exchange(headers=(("user-agent", agent),))
-        call.error = error
+    with pytest.raises((OSError, ValueError)), played.watch.scopes.new(None):
+        played.exchange(headers=AGENT)
+        act()
+
     evidence = Evidence(played.watch.journal.entries(), scopes=played.watch.scopes.all())
-    return list(foreign_error.check(evidence))
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        pytest.param(an_error("httpx2"), id="http-library"),
-        pytest.param(an_error("h2.exceptions"), id="below-it"),
-        pytest.param(ConnectionResetError(), id="of-the-system"),
-        pytest.param(TimeoutError(), id="timeout-of-the-system"),
-    ],
-)
-def test_errors_of_the_layers_below_are_foreign(error):
-    assert len(findings(error)) == 1
-    assert findings(error, agent="curl/8") == []
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        pytest.param(an_error("openai"), id="of-the-sdk"),
-        pytest.param(an_error("mine"), id="of-the-caller"),
-        pytest.param(ValueError("no"), id="of-python"),
-        pytest.param(
-            an_error("mine", type("Base", (OSError,), {"__module__": "openai"})), id="derived"
-        ),
-    ],
-)
-def test_other_errors_are_not(error):
-    assert findings(error) == []
+    assert judge(evidence).names == rules

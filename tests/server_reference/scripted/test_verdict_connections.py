@@ -1,124 +1,79 @@
-"""Where the rules about connections draw their lines; each one's guilty and innocent client is
-in `test_verdict.py`."""
+"""Clients whose connections only look wasted, or whose loop stands still, are left alone."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import asyncio
 
 import pytest
 
+import server_reference
 from server_reference.scripted.entries import ConnectionEntry
 from server_reference.scripted.evidence import Evidence
-from server_reference.scripted.verdict_connections import (
-    connection_per_call,
-    connections_leaked,
-    stream_not_drained,
-)
+from server_reference.scripted.ops import Body, Head
+from server_reference.scripted.verdict import judge
+from tests.server_reference.scripted.raw_client import RawClient, chat
 from tests.server_reference.scripted.watched import Played
 
-
-def a_connection(number, opened, closed=None, **changes):
-    """One that carried a request in the first second, and that its client closed."""
-    entry = ConnectionEntry(
-        number,
-        opened_at=opened,
-        opened_real=opened,
-        is_tls=False,
-        protocol="http/1.1",
-        client=("agent", ""),
-        num_requests=1,
-        closed_at=closed,
-        closed_real=closed,
-        reason=None if closed is None else "client",
-    )
-    return replace(entry, **changes)
+HANGING = [Head(200, (("content-type", "text/event-stream"),)), Body(b"data: {}\n\n")]
 
 
-def findings(rule, connections, **changes):
+def opened_at(*moments):
+    """Each for a request of its own that took a millisecond; all stay open."""
     played = Played()
-    played.exchange()
-    entry = played.watch.journal.entries()[0]
-    entries = [
-        replace(
-            entry,
-            number=number,
-            connection=one.number,
-            asked_real=one.opened_real + 0.1,
-            ended_real=one.opened_real + 0.9,
-            **changes,
-        )
-        for number, one in enumerate(connections, 1)
+    for number, _ in enumerate(moments, 1):
+        played.exchange(b"%d" % number, connection=number)
+    entries = played.watch.journal.entries()
+    for entry, moment in zip(entries, moments, strict=True):
+        entry.asked_real, entry.ended_real = moment, moment + 0.001
+    connections = [
+        ConnectionEntry(n, 0.0, moment, False, "http/1.1", client=(None, ""), num_requests=1)
+        for n, moment in enumerate(moments, 1)
     ]
-    return [finding.message for finding in rule.check(Evidence(entries, connections))]
-
-
-def test_a_connection_for_each_call_is_counted():
-    connections = [a_connection(1, 0, 1), a_connection(2, 2, 3), a_connection(3, 4, 5)]
-
-    (message,) = findings(connection_per_call, connections)
-
-    assert message.startswith("3 requests came over 3 connections: 2 healthy ones were closed by")
+    return judge(Evidence(entries, connections)).names
 
 
 @pytest.mark.parametrize(
-    "connections",
+    ("moments", "rules"),
     [
-        pytest.param([a_connection(1, 0, 1), a_connection(2, 2, 3)], id="once-is-no-habit"),
-        pytest.param(
-            [a_connection(n, 2 * n, 2 * n + 1, num_requests=4) for n in (1, 2, 3)], id="well-used"
-        ),
-        pytest.param([a_connection(n, 40 * n, 40 * n + 1) for n in (1, 2, 3)], id="idle-for-long"),
-        pytest.param(
-            [a_connection(n, 2 * n, 2 * n + 1, reason="server") for n in (1, 2, 3)],
-            id="closed-by-the-server",
-        ),
-        pytest.param(
-            [a_connection(n, 2 * n, 2 * n + 1, client=("agent", str(n))) for n in (1, 2, 3)],
-            id="clients-of-their-own",
-        ),
+        pytest.param([0.0, 0.01, 0.03, 0.06, 0.1, 0.15], [], id="a-burst-of-threads"),
+        pytest.param([0.0, 0.5, 1.0, 1.5], ["connections_leaked"], id="one-after-another"),
     ],
 )
-def test_connections_may_be_closed(connections):
-    assert findings(connection_per_call, connections) == []
+def test_connections_that_stay_open(moments, rules):
+    assert opened_at(*moments) == rules
 
 
-def test_connections_that_stay_open_unused_are_counted():
-    (message,) = findings(connections_leaked, [a_connection(n, 2 * n) for n in (1, 2, 3)])
-
-    assert message.startswith("3 requests came over 3 connections: 2 healthy ones stay open")
+async def leave(server, closes):
+    """Read a little, leave the call, and have it judged at once, the loop standing still."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    body = chat(stream=True)
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    with server.call() as call:
+        await reader.readuntil(b"data: {}")
+        call.outcome(abandoned=True)
+        if closes:
+            writer.transport.abort()
+    try:
+        return server.verdict().names, (await asyncio.to_thread(server.verdict)).names
+    finally:
+        writer.transport.abort()
 
 
 @pytest.mark.parametrize(
-    "connections",
-    [
-        pytest.param([a_connection(1, 0), a_connection(2, 2)], id="one-is-left"),
-        pytest.param([a_connection(n, 2 * n, num_requests=4) for n in (1, 2, 3)], id="well-used"),
-        pytest.param([a_connection(n, 0) for n in (1, 2, 3)], id="at-the-same-time"),
-        pytest.param(
-            [*(a_connection(n, 0) for n in (1, 2)), *(a_connection(n, 2) for n in (3, 4))],
-            id="fewer-than-twice-what-was-needed-at-once",
-        ),
-    ],
+    ("closes", "rules"), [(True, []), (False, ["no_reset_on_abandon"])], ids=["closes", "forgets"]
 )
-def test_connections_may_stay_open(connections):
-    assert findings(connections_leaked, connections) == []
+def test_a_client_whose_loop_waits_for_the_verdict_cannot_close_meanwhile(closes, rules):
+    with server_reference.scripted(HANGING) as server:
+        assert asyncio.run(leave(server, closes)) == ([], rules)
 
 
-@pytest.mark.parametrize(
-    ("reason", "how", "protocol", "is_found"),
-    [
-        pytest.param("client", "complete", "http/1.1", True, id="closed-and-opened-again"),
-        pytest.param("client", "abandoned", "http/1.1", True, id="closed-before-the-end"),
-        pytest.param("client reset", "complete", "http/1.1", True, id="reset"),
-        pytest.param("server", "complete", "http/1.1", False, id="closed-by-the-server"),
-        pytest.param("client", "cut", "http/1.1", False, id="cut-by-the-server"),
-        pytest.param("client", "complete", "h2", False, id="http2-needs-no-draining"),
-    ],
-)
-def test_a_stream_is_read_to_its_end(reason, how, protocol, is_found):
-    first = a_connection(1, 0, 1, reason=reason, protocol=protocol)
-    connections = [first, a_connection(2, 2, protocol=protocol)]
+def test_who_asserts_within_a_loop_is_told_so():
+    async def check(server):
+        server.assert_no_leaks()
 
-    found = findings(stream_not_drained, connections, has_terminal=True, how=how)
-
-    assert bool(found) == is_found
+    with server_reference.scripted(HANGING) as server, RawClient(server) as client:
+        client.send(chat(stream=True))
+        client.read(until=b"data")
+        with pytest.raises(AssertionError, match=r"use await asyncio\.to_thread"):
+            asyncio.run(check(server))
