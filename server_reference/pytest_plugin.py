@@ -6,7 +6,8 @@ first used, so that having the plugin installed costs other test suites nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +22,7 @@ __all__ = [
     "llm_server_session",
     "pytest_addoption",
     "pytest_configure",
+    "pytest_runtest_makereport",
     "reference_server",
     "reference_server_env",
 ]
@@ -28,7 +30,11 @@ __all__ = [
 _MARK = "llm_server"
 _SERVERS = ("llm_server", "llm_server_session", "reference_server")
 _JUDGING = ("check", "ignore", "max_attempts")
-_OTHER_CREDENTIALS = ("ANTHROPIC_AUTH_TOKEN", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
+_OTHER_CREDENTIALS = (
+    *("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS"),
+    *("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY", "OPENAI_CUSTOM_HEADERS"),
+)
+_OWN_HOSTS = "127.0.0.1,localhost"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,6 +51,21 @@ def pytest_configure(config: pytest.Config) -> None:
         f"{_MARK}(rules=(), check=False, ignore=(), max_attempts=5, **config): what llm_server "
         "plays, whether its verdict is checked when the test is over, and its options",
     )
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
+    """Show beside a failed test what its scripted server thinks of the client."""
+    outcome = yield
+    report = outcome.get_result()
+    server = getattr(item, "funcargs", {}).get("llm_server")
+    if report.when == "call" and report.failed and server is not None:
+        _, options = _marked(item.get_closest_marker(_MARK))
+        judging = {name: options[name] for name in ("ignore", "max_attempts") if name in options}
+        try:
+            report.sections.append(("llm_server", str(server.verdict(**judging))))
+        except ValueError as error:  # of the marker
+            report.sections.append(("llm_server", str(error)))
 
 
 @pytest.fixture
@@ -67,7 +88,7 @@ def llm_server(request: pytest.FixtureRequest) -> Iterator[ScriptedServer]:
 def llm_server_session() -> Iterator[ScriptedServer]:
     """A scripted server for the whole run, or for each worker of pytest-xdist.
 
-    Tests that share it set its rules (`rules.replace`) and forget what was seen (`forget`).
+    Tests that share it set its rules (`rules.replace`) and begin anew (`reset`).
     """
     with _scripted((), {}) as server:
         yield server
@@ -138,8 +159,10 @@ def _point_at(server: ScriptedServer | Server, patch: pytest.MonkeyPatch) -> dic
         "OPENAI_API_KEY": server.api_key,
         "ANTHROPIC_BASE_URL": server.base_url,
         "ANTHROPIC_API_KEY": server.api_key,
-        "NO_PROXY": "127.0.0.1,localhost",
     }
+    # Clients read either name, and the small letters before the capitals.
+    for name in ("NO_PROXY", "no_proxy"):
+        values[name] = ",".join(filter(None, (os.environ.get(name), _OWN_HOSTS)))
     for name, value in values.items():
         patch.setenv(name, value)
     for name in _OTHER_CREDENTIALS:

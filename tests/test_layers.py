@@ -21,7 +21,7 @@ LINES = {
         _flow tokens stores report
         policies net
         _settings _pipeline transports
-        _request _params _verdict _stream _carry
+        _request _params _verdict _stream _answer_stream _carry
         _resources
         client _wrap testing cli
         __init__ __main__

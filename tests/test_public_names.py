@@ -21,8 +21,8 @@ NAMES = {
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
     "server_reference": "scripted start",
     "server_reference.scripted": """
-        Admin Answer Authority ErrorAnswer ManualClock Received Recorder Replay Rule ScriptedServer
-        ToolCall Usage fault faults_at greeting json_reply rule
+        Admin Answer Authority ErrorAnswer Fault ManualClock Observer Provider Received Recorder
+        Replay Rule ScriptedServer ToolCall Usage fault faults_at greeting json_reply rule
         """,
 }
 
@@ -34,9 +34,10 @@ ELSEWHERE = [
 
 METHODS = {
     "Client": "messages.create messages.stream messages.count_tokens chat.completions.create "
-    "responses.create close",
+    "chat.completions.stream responses.create responses.stream close",
     "AsyncClient": "messages.create messages.stream messages.count_tokens "
-    "chat.completions.create responses.create close aclose",
+    "chat.completions.create chat.completions.stream responses.create responses.stream "
+    "close aclose",
 }
 
 a_package = pytest.mark.parametrize("package", NAMES)

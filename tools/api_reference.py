@@ -6,16 +6,27 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 __all__ = ["PACKAGES", "PAGE", "main", "render"]
 
-PACKAGES = ("smartclient", "smartclient.testing", "server_reference", "server_reference.scripted")
+PACKAGES = (
+    "smartclient",
+    "smartclient.testing",
+    "server_reference",
+    "server_reference.scripted",
+    "server_reference.scripted.ops",
+    "server_reference.scripted.providers",
+)
 BEHIND = (  # what the values of exported names are made of
     ("smartclient._resources", ("Messages", "ChatCompletions", "Responses")),
-    ("smartclient._stream", ("Stream", "MessageStream")),
+    ("smartclient._stream", ("Stream",)),
+    (
+        "smartclient._answer_stream",
+        ("AnswerStream", "MessageStream", "ChatCompletionStream", "ResponseStream"),
+    ),
     ("server_reference.gateway.server", ("Server",)),
 )
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "api.md"
@@ -37,7 +48,9 @@ def render() -> str:
         module = importlib.import_module(package)
         parts.append(f"\n## {package}\n")
         for name in sorted(module.__all__, key=str.lower):
-            parts += _of_name(f"{package}.{name}", getattr(module, name))
+            value = getattr(module, name)
+            if get_origin(value) is None:  # a name for a type needs no entry
+                parts += _of_name(f"{package}.{name}", value)
     parts.append("\n## What these return\n")
     for path, names in BEHIND:
         module = importlib.import_module(path)
@@ -49,9 +62,11 @@ def render() -> str:
 def _of_name(path: str, value: Any, *, is_made: bool = False) -> Iterator[str]:
     yield f"\n### {path}\n"
     if not callable(value):
-        yield f"\n`{value!r}`\n"
+        shown = f"names: {', '.join(value)}" if isinstance(value, Mapping | tuple) else repr(value)
+        yield f"\n`{shown}`\n"
         return
     is_error = isinstance(value, type) and issubclass(value, Exception)
+    is_made = is_made or getattr(value, "_is_protocol", False)  # by somebody else
     if not is_error and not is_made:
         yield _signature(path.rpartition(".")[2], value)
     yield from _docstring(value)
@@ -86,6 +101,7 @@ def _signature(name: str, value: Any) -> str:
         returned = signature.empty if returned == "None" else _Plain(returned)
     text = str(signature.replace(parameters=parameters, return_annotation=returned))
     text = re.sub(r"<[\w.]*?(\w+) object at 0x\w+>", r"\1()", text)
+    text = re.sub(r"<function (\w+) at 0x\w+>", r"\1", text).replace("<factory>", "...")
     text = re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", text)  # types without their modules
     return f"\n```text\n{name}{_broken(text)}\n```\n"
 

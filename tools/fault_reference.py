@@ -22,6 +22,8 @@ _HEAD = (
     "server can cause.\n"
     "`smartclient-server faults` prints the same, and "
     "[how to break a reply](../how-to/break-replies.md) shows the use.\n"
+    "[Faults and clients](faults-and-clients.md) tells what the SDKs and our client do under each "
+    "preset.\n"
     "Each comes from public reports, which its entry names: the reports of a repository, as "
     "`#issue` or `PR#pull-request`, or what a released version did when it was run.\n"
     "Numbers without a repository belong to the one before them; "

@@ -11,10 +11,18 @@ from __future__ import annotations
 from .chat import ChatRequest, Message
 from .errors import ApiError, error_body, shortened
 from .events import EndReason, Finished, Started, TextDelta
-from .fields import Fields, Neutral, read_object
+from .fields import Bounds, Fields, Neutral, TextBlocks, read_object
 from .wire import Answer, StreamWriter, encode, sse
 
-__all__ = ["IGNORED", "NOT_IMPLEMENTED", "AnthropicMessages", "read_request"]
+__all__ = [
+    "BOUNDS",
+    "IGNORED",
+    "NOT_IMPLEMENTED",
+    "ROLES",
+    "TEXT",
+    "AnthropicMessages",
+    "read_request",
+]
 
 IGNORED = (
     "cache_control",
@@ -38,6 +46,15 @@ NOT_IMPLEMENTED: Neutral = {
     "tool_choice": (),
     "tools": ([],),
 }
+
+BOUNDS: dict[str, Bounds] = {
+    "max_tokens": Bounds(0),
+    "temperature": Bounds(0, 1),
+    "top_k": Bounds(0, 2**31 - 1),
+    "top_p": Bounds(0, 1),
+}
+ROLES = ("user", "assistant")
+TEXT = TextBlocks("text", "cache_control", {"citations": ([],)})
 
 _KNOWN = (
     "max_tokens",
@@ -67,7 +84,6 @@ _STOP_REASONS: dict[EndReason, str] = {
     "length": "max_tokens",
     "context": "model_context_window_exceeded",
 }
-_MOST_TOP_K = 2**31 - 1
 
 
 def read_request(body: bytes, *, counting: bool = False) -> ChatRequest:
@@ -79,7 +95,7 @@ def read_request(body: bytes, *, counting: bool = False) -> ChatRequest:
     fields = read_object(body)
     fields.check(_KNOWN, neutral=NOT_IMPLEMENTED)
     model = fields.required("model", fields.text("model"))
-    max_tokens = fields.integer("max_tokens", minimum=0)
+    max_tokens = fields.integer("max_tokens", BOUNDS["max_tokens"])
     stream = fields.flag("stream")
     if not counting:
         fields.required("max_tokens", max_tokens)
@@ -89,7 +105,7 @@ def read_request(body: bytes, *, counting: bool = False) -> ChatRequest:
     prefill = messages.pop()["content"] if messages[-1]["role"] == "assistant" else ""
     if not messages:
         raise fields.wrong("messages", "must hold a user message, not only the answer's start")
-    system = fields.content("system", refused=())
+    system = fields.content("system", refused=(), text=TEXT)
     if system:
         messages.insert(0, {"role": "system", "content": system})
     return ChatRequest(
@@ -97,9 +113,9 @@ def read_request(body: bytes, *, counting: bool = False) -> ChatRequest:
         messages=messages,
         prefill=prefill,
         max_tokens=max_tokens,
-        temperature=fields.number("temperature", minimum=0, maximum=1, default=1.0),
-        top_k=fields.integer("top_k", minimum=0, maximum=_MOST_TOP_K) or None,
-        top_p=fields.number("top_p", minimum=0, maximum=1, default=1.0),
+        temperature=fields.number("temperature", BOUNDS["temperature"], default=1.0),
+        top_k=fields.integer("top_k", BOUNDS["top_k"]) or None,
+        top_p=fields.number("top_p", BOUNDS["top_p"], default=1.0),
         stop=fields.stops("stop_sequences"),
         stream=stream,
     )
@@ -121,10 +137,11 @@ def _messages(fields: Fields) -> list[Message]:
 def _message(turn: Fields) -> Message:
     turn.check(("role", "content"), neutral={})
     role = turn.required("role", turn.text("role"))
-    if role not in ("user", "assistant"):
+    if role not in ROLES:
         hint = "; put it into the field system" if role == "system" else ""
-        raise turn.wrong("role", f"must be 'user' or 'assistant', not {shortened(role)!r}{hint}")
-    content = turn.required("content", turn.content("content", refused=_BLOCKS))
+        roles = " or ".join(map(repr, ROLES))
+        raise turn.wrong("role", f"must be {roles}, not {shortened(role)!r}{hint}")
+    content = turn.required("content", turn.content("content", refused=_BLOCKS, text=TEXT))
     return {"role": role, "content": content}
 
 

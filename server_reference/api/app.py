@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from . import anthropic_messages, health, models
+from . import anthropic_messages, health, models, openapi
 from .anthropic_messages import AnthropicMessages
 from .chat import ChatRequest
 from .errors import ApiError, Shape, error_response, shape_of, shortened
@@ -53,6 +53,7 @@ def create_app(service: Service) -> FastAPI:
             Route("/v1/responses", _Chat(service, OpenAIResponses()), methods=["POST"]),
             Route("/v1/models", routes.list_models),
             Route("/v1/models/{name:path}", routes.one_model),
+            Route("/openapi.json", routes.openapi),
             Route("/health", routes.health),
             Route("/health/live", routes.live),
             Route("/health/ready", routes.health),
@@ -109,6 +110,9 @@ class _Routes:
     async def one_model(self, request: Request) -> Response:
         name = request.path_params["name"]
         return _json(models.one_model(self._service.model(), name, _shape(request)))
+
+    async def openapi(self, request: Request) -> Response:
+        return _json(openapi.describe(self._service.model()))
 
     async def health(self, request: Request) -> Response:
         state = self._service.health()

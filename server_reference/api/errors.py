@@ -18,6 +18,7 @@ __all__ = [
     "Shape",
     "error_body",
     "error_response",
+    "error_types",
     "openai_error",
     "shape_of",
     "shortened",
@@ -72,8 +73,7 @@ class ApiError(Exception):
 
     def status(self, shape: Shape) -> int:
         """The HTTP status, which for `overloaded` differs between the APIs."""
-        row = _ROWS[self.kind]
-        return row.anthropic_status if shape == "anthropic" else row.openai_status
+        return error_types(self.kind, shape)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,14 @@ _ROWS: Mapping[ErrorKind, _Row] = {
     "overloaded": _Row(529, "overloaded_error", 503, "server_error", "server_is_overloaded"),
     "internal": _Row(500, "api_error", 500, "server_error", None),
 }
+
+
+def error_types(kind: ErrorKind, shape: Shape) -> tuple[int, str]:
+    """The status and the type of an error."""
+    row = _ROWS[kind]
+    if shape == "anthropic":
+        return row.anthropic_status, row.anthropic_type
+    return row.openai_status, row.openai_type
 
 
 def shape_of(path: str, headers: Mapping[str, str]) -> Shape:

@@ -11,12 +11,27 @@ import msgspec
 
 from .errors import ApiError, shortened
 
-__all__ = ["Fields", "Neutral", "TextBlocks", "read_object"]
+__all__ = ["LONGEST_STOP", "MOST_STOPS", "Bounds", "Fields", "Neutral", "TextBlocks", "read_object"]
 
 Neutral = Mapping[str, tuple[object, ...]]
 """Fields that are not implemented, each with the values that change nothing."""
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a number may be, both ends included; `None` is no upper end."""
+
+    minimum: int
+    maximum: int | None = None
+
+    def __contains__(self, value: float) -> bool:
+        return self.minimum <= value and (self.maximum is None or value <= self.maximum)
+
+    def __str__(self) -> str:
+        most = self.maximum
+        return f"at least {self.minimum}" if most is None else f"from {self.minimum} to {most}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +49,8 @@ class TextBlocks:
     neutral: Neutral
 
 
-_TEXT = TextBlocks("text", "cache_control", {"citations": ([],)})
-
-
-_MOST_STOPS = 256
-_LONGEST_STOP = 1024  # characters: every new token is compared with all of them
+MOST_STOPS = 256
+LONGEST_STOP = 1024  # characters: every new token is compared with all of them
 _LONGEST_NAME = 64  # characters: looking for the nearest name takes time with each
 
 _NAMES = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
@@ -110,21 +122,25 @@ class Fields:
     def flag(self, name: str) -> bool:
         return self._of_type(name, bool) or False
 
-    def integer(self, name: str, *, minimum: int, maximum: int | None = None) -> int | None:
-        value = self._of_type(name, int)
-        if value is not None and (value < minimum or (maximum is not None and value > maximum)):
-            bounds = f"at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+    def integer(self, name: str, bounds: Bounds) -> int | None:
+        given = self._fields.get(name)
+        # JSON has one kind of number: 64.0 is what some languages write for 64.
+        if isinstance(given, float) and given.is_integer():
+            value: int | None = int(given)
+        else:
+            value = self._of_type(name, int)
+        if value is not None and value not in bounds:
             raise self.wrong(name, f"must be {bounds}, not {value}")
         return value
 
-    def number(self, name: str, *, minimum: float, maximum: float, default: float) -> float:
+    def number(self, name: str, bounds: Bounds, *, default: float) -> float:
         value = self._fields.get(name)
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.wrong(name, f"must be a number, not {_kind(value)}")
-        if not minimum <= value <= maximum:
-            raise self.wrong(name, f"must be from {minimum:g} to {maximum:g}, not {value}")
+        if value not in bounds:
+            raise self.wrong(name, f"must be {bounds}, not {value}")
         return float(value)
 
     def items(self, name: str) -> list[object] | None:
@@ -159,13 +175,13 @@ class Fields:
         if "" in stops:
             raise self.wrong(name, "may not hold an empty string: it would stop at once")
         longest = max(map(len, stops), default=0)
-        if len(stops) > _MOST_STOPS:
-            raise self.wrong(name, f"may hold {_MOST_STOPS} strings, not {len(stops):,}")
-        if longest > _LONGEST_STOP:
-            raise self.wrong(name, f"may be {_LONGEST_STOP:,} characters long, not {longest:,}")
+        if len(stops) > MOST_STOPS:
+            raise self.wrong(name, f"may hold {MOST_STOPS} strings, not {len(stops):,}")
+        if longest > LONGEST_STOP:
+            raise self.wrong(name, f"may be {LONGEST_STOP:,} characters long, not {longest:,}")
         return stops
 
-    def content(self, name: str, *, refused: Iterable[str], text: TextBlocks = _TEXT) -> str | None:
+    def content(self, name: str, *, refused: Iterable[str], text: TextBlocks) -> str | None:
         """The field as text: a string, or an array of text blocks, joined by newlines.
 
         Args:
@@ -204,7 +220,8 @@ class Fields:
 
 
 def _is_one_of(value: object, allowed: tuple[object, ...]) -> bool:
-    return any(type(value) is type(one) and value == one for one in allowed)
+    # JSON's true is not 1, although Python's is; 1.0 is 1 in both.
+    return any(isinstance(value, bool) is isinstance(one, bool) and value == one for one in allowed)
 
 
 def _kind(value: object) -> str:

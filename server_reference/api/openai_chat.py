@@ -14,10 +14,21 @@ from collections.abc import Callable
 from .chat import ChatRequest, Message
 from .errors import ApiError, error_body, shortened
 from .events import EndReason, Finished, Started, TextDelta
-from .fields import Fields, Neutral, read_object
+from .fields import Bounds, Fields, Neutral, TextBlocks, read_object
 from .wire import Answer, StreamWriter, encode, sse
 
-__all__ = ["IGNORED", "NOT_IMPLEMENTED", "OpenAIChat", "read_request"]
+__all__ = [
+    "BOUNDS",
+    "IGNORED",
+    "LIMITS",
+    "MESSAGE_FIELDS",
+    "NOT_IMPLEMENTED",
+    "ROLES",
+    "STREAM_OPTIONS",
+    "TEXT",
+    "OpenAIChat",
+    "read_request",
+]
 
 IGNORED = (
     "metadata",
@@ -34,7 +45,7 @@ IGNORED = (
 
 NOT_IMPLEMENTED: Neutral = {
     "audio": (),
-    "frequency_penalty": (0, 0.0),
+    "frequency_penalty": (0,),
     "function_call": (),
     "functions": ([],),
     "logit_bias": ({},),
@@ -42,7 +53,7 @@ NOT_IMPLEMENTED: Neutral = {
     "modalities": (["text"],),
     "moderation": (),
     "n": (1,),
-    "presence_penalty": (0, 0.0),
+    "presence_penalty": (0,),
     "reasoning_effort": ("none",),
     "response_format": ({"type": "text"},),
     "tool_choice": (),
@@ -51,6 +62,18 @@ NOT_IMPLEMENTED: Neutral = {
     "verbosity": ("medium",),
     "web_search_options": (),
 }
+
+BOUNDS: dict[str, Bounds] = {
+    "max_completion_tokens": Bounds(1),
+    "max_tokens": Bounds(1),
+    "seed": Bounds(-(2**63), 2**63 - 1),
+    "temperature": Bounds(0, 2),
+    "top_p": Bounds(0, 1),
+}
+LIMITS = ("max_completion_tokens", "max_tokens")
+"""The newer name and the older one, of which a request gives one."""
+STREAM_OPTIONS = ("include_usage", "include_obfuscation")
+TEXT = TextBlocks("text", "cache_control", {"citations": ([],)})
 
 _KNOWN = (
     "max_completion_tokens",
@@ -65,7 +88,7 @@ _KNOWN = (
     "top_p",
     *IGNORED,
 )
-_MESSAGE_FIELDS: Neutral = {
+MESSAGE_FIELDS: Neutral = {
     "annotations": ([],),
     "audio": (),
     "function_call": (),
@@ -75,7 +98,7 @@ _MESSAGE_FIELDS: Neutral = {
     "tool_calls": ([],),
 }
 _PARTS = ("file", "image_url", "input_audio", "refusal")
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _FINISH_REASONS: dict[EndReason, str] = {
     "stop": "stop",
     "stop_sequence": "stop",
@@ -97,9 +120,9 @@ def read_request(body: bytes) -> ChatRequest:
         model=fields.required("model", fields.text("model")),
         messages=_messages(fields),
         max_tokens=_max_tokens(fields),
-        temperature=fields.number("temperature", minimum=0, maximum=2, default=1.0),
-        top_p=fields.number("top_p", minimum=0, maximum=1, default=1.0),
-        seed=fields.integer("seed", minimum=-(2**63), maximum=2**63 - 1),
+        temperature=fields.number("temperature", BOUNDS["temperature"], default=1.0),
+        top_p=fields.number("top_p", BOUNDS["top_p"], default=1.0),
+        seed=fields.integer("seed", BOUNDS["seed"]),
         stop=fields.stops("stop", or_one=True),
         stream=stream,
         include_usage=_include_usage(fields, stream=stream),
@@ -107,8 +130,7 @@ def read_request(body: bytes) -> ChatRequest:
 
 
 def _max_tokens(fields: Fields) -> int | None:
-    newer = fields.integer("max_completion_tokens", minimum=1)
-    older = fields.integer("max_tokens", minimum=1)
+    newer, older = (fields.integer(name, BOUNDS[name]) for name in LIMITS)
     if newer is not None and older is not None:
         raise fields.wrong("max_tokens", "may not stand beside max_completion_tokens; give one")
     return older if newer is None else newer
@@ -120,7 +142,7 @@ def _include_usage(fields: Fields, *, stream: bool) -> bool:
         return False
     if not stream:
         raise fields.wrong("stream_options", "is only for stream; set stream or leave it out")
-    options.check(("include_usage", "include_obfuscation"), neutral={})
+    options.check(STREAM_OPTIONS, neutral={})
     return options.flag("include_usage")
 
 
@@ -135,11 +157,11 @@ def _message(turn: Fields) -> Message:
     role = turn.required("role", turn.text("role"))
     if role in ("tool", "function"):
         raise turn.wrong("role", f"{role!r} is not implemented by this server: it has no tools")
-    if role not in _ROLES:
-        raise turn.wrong("role", f"must be one of {', '.join(_ROLES)}, not {shortened(role)!r}")
-    turn.check(("role", "content"), neutral=_MESSAGE_FIELDS)
-    content = turn.required("content", turn.content("content", refused=_PARTS))
-    return {"role": _ROLES[role], "content": content}
+    if role not in ROLES:
+        raise turn.wrong("role", f"must be one of {', '.join(ROLES)}, not {shortened(role)!r}")
+    turn.check(("role", "content"), neutral=MESSAGE_FIELDS)
+    content = turn.required("content", turn.content("content", refused=_PARTS, text=TEXT))
+    return {"role": ROLES[role], "content": content}
 
 
 def _usage(started: Started, output_tokens: int) -> dict[str, object]:

@@ -15,10 +15,21 @@ from collections.abc import Callable
 from .chat import ChatRequest, Message
 from .errors import ApiError, openai_error, shortened
 from .events import EndReason, Finished, Started, TextDelta
-from .fields import Fields, Neutral, TextBlocks, read_object
+from .fields import Bounds, Fields, Neutral, TextBlocks, read_object
 from .wire import Answer, StreamWriter, encode, sse
 
-__all__ = ["IGNORED", "NOT_IMPLEMENTED", "OpenAIResponses", "read_request"]
+__all__ = [
+    "BOUNDS",
+    "IGNORED",
+    "INPUT_TEXT",
+    "MESSAGE_FIELDS",
+    "NOT_IMPLEMENTED",
+    "OPTIONS",
+    "OUTPUT_TEXT",
+    "ROLES",
+    "OpenAIResponses",
+    "read_request",
+]
 
 IGNORED = (
     "max_tool_calls",
@@ -49,36 +60,50 @@ NOT_IMPLEMENTED: Neutral = {
     "truncation": ("disabled",),
 }
 
+BOUNDS: dict[str, Bounds] = {
+    "max_output_tokens": Bounds(1),
+    "temperature": Bounds(0, 2),
+    "top_p": Bounds(0, 1),
+}
+
+OPTIONS: dict[str, tuple[tuple[str, ...], Neutral]] = {
+    "prompt_cache_options": (
+        ("mode", "ttl"),
+        {"comparison_response_id": (), "prewarm": (False,)},
+    ),
+    "reasoning": (
+        (),
+        {
+            "context": ("auto",),
+            "effort": ("none",),
+            "generate_summary": (),
+            "mode": ("standard",),
+            "summary": (),
+        },
+    ),
+    "stream_options": (("include_obfuscation",), {}),
+    "text": ((), {"format": ({"type": "text"},), "verbosity": ("medium",)}),
+}
+"""Objects whose fields are ignored, or not implemented with these neutral values."""
+
 _KNOWN = (
     "input",
     "instructions",
     "max_output_tokens",
     "model",
-    "prompt_cache_options",
-    "reasoning",
     "stream",
-    "stream_options",
     "temperature",
-    "text",
     "top_p",
     *IGNORED,
+    *OPTIONS,
 )
-_TEXT: Neutral = {"format": ({"type": "text"},), "verbosity": ("medium",)}
-_REASONING: Neutral = {
-    "context": ("auto",),
-    "effort": ("none",),
-    "generate_summary": (),
-    "mode": ("standard",),
-    "summary": (),
-}
-_CACHE: Neutral = {"comparison_response_id": (), "prewarm": (False,)}
 
-_MESSAGE_FIELDS: Neutral = {"phase": ()}
+MESSAGE_FIELDS: Neutral = {"phase": ()}
 _PARTS = ("computer_screenshot", "input_audio", "input_file", "input_image", "refusal")
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _MARK = "prompt_cache_breakpoint"
-_INPUT_TEXT = TextBlocks("input_text", _MARK, {})
-_OUTPUT_TEXT = TextBlocks("output_text", _MARK, {"annotations": ([],), "logprobs": ([],)})
+INPUT_TEXT = TextBlocks("input_text", _MARK, {})
+OUTPUT_TEXT = TextBlocks("output_text", _MARK, {"annotations": ([],), "logprobs": ([],)})
 _CUT: tuple[EndReason, ...] = ("length", "context")
 
 
@@ -98,9 +123,9 @@ def read_request(body: bytes) -> ChatRequest:
     return ChatRequest(
         model=fields.required("model", fields.text("model")),
         messages=messages,
-        max_tokens=fields.integer("max_output_tokens", minimum=1),
-        temperature=fields.number("temperature", minimum=0, maximum=2, default=1.0),
-        top_p=fields.number("top_p", minimum=0, maximum=1, default=1.0),
+        max_tokens=fields.integer("max_output_tokens", BOUNDS["max_output_tokens"]),
+        temperature=fields.number("temperature", BOUNDS["temperature"], default=1.0),
+        top_p=fields.number("top_p", BOUNDS["top_p"], default=1.0),
         stream=fields.flag("stream"),
         instructions=instructions,
         messages_field="input",
@@ -109,16 +134,11 @@ def read_request(body: bytes) -> ChatRequest:
 
 def _check_options(fields: Fields) -> None:
     """Refuse what stands inside of options and is not implemented."""
-    if (text := fields.object("text")) is not None:
-        text.check((), neutral=_TEXT)
-    if (reasoning := fields.object("reasoning")) is not None:
-        reasoning.check((), neutral=_REASONING)
-    if (cache := fields.object("prompt_cache_options")) is not None:
-        cache.check(("mode", "ttl"), neutral=_CACHE)
-    if (options := fields.object("stream_options")) is not None:
-        if not fields.flag("stream"):
-            raise fields.wrong("stream_options", "is only for stream; set stream or leave it out")
-        options.check(("include_obfuscation",), neutral={})
+    for name, (known, neutral) in OPTIONS.items():
+        if (options := fields.object(name)) is not None:
+            options.check(known, neutral=neutral)
+    if fields.value("stream_options") is not None and not fields.flag("stream"):
+        raise fields.wrong("stream_options", "is only for stream; set stream or leave it out")
 
 
 def _messages(fields: Fields) -> list[Message]:
@@ -138,12 +158,12 @@ def _message(item: Fields) -> Message:
             "type", f"{shortened(kind)!r} is not implemented by this server; send messages"
         )
     role = item.required("role", item.text("role"))
-    if role not in _ROLES:
-        raise item.wrong("role", f"must be one of {', '.join(_ROLES)}, not {shortened(role)!r}")
-    item.check(("id", "type", "status", "role", "content"), neutral=_MESSAGE_FIELDS)
-    text = _OUTPUT_TEXT if role == "assistant" else _INPUT_TEXT
+    if role not in ROLES:
+        raise item.wrong("role", f"must be one of {', '.join(ROLES)}, not {shortened(role)!r}")
+    item.check(("id", "type", "status", "role", "content"), neutral=MESSAGE_FIELDS)
+    text = OUTPUT_TEXT if role == "assistant" else INPUT_TEXT
     content = item.required("content", item.content("content", refused=_PARTS, text=text))
-    return {"role": _ROLES[role], "content": content}
+    return {"role": ROLES[role], "content": content}
 
 
 def _usage(started: Started, output_tokens: int) -> dict[str, object]:

@@ -42,7 +42,8 @@ async def read_body(
         DisconnectedError: It never became complete.
     """
     declared = headers.get("content-length", "")
-    too_large = declared.isdecimal() and int(declared) > limit
+    # `int` takes 4,300 digits at most.
+    too_large = declared.isdecimal() and (len(declared.lstrip("0")) > 18 or int(declared) > limit)
     body, has_more = bytearray(), True
     while has_more and not too_large:
         try:

@@ -24,6 +24,7 @@ from ..models.registry import FrontModel, ModelUnavailableError, front
 from .app import Gateway
 from .auth import ApiKeys
 from .config import ServerConfig
+from .connections import close_with_clients
 from .limits import Admission
 from .metering import Meter, Usage
 from .pipeline import Pipeline
@@ -191,6 +192,7 @@ class Server:
             request_log=self._log,
         )
         config = _http(self._listener.detach())
+        close_with_clients()
         await serve(gateway, config, shutdown_trigger=stopping.wait)
 
 

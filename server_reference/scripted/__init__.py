@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .clock import ManualClock
     from .compile import json_reply
     from .faults import fault, faults_at, greeting
+    from .hooks import Fault, Observer, Provider
     from .recorder import Recorder
     from .replay import Replay
     from .request import Received
@@ -42,7 +43,10 @@ __all__ = [
     "Answer",
     "Authority",
     "ErrorAnswer",
+    "Fault",
     "ManualClock",
+    "Observer",
+    "Provider",
     "Received",
     "Recorder",
     "Replay",
@@ -62,7 +66,10 @@ _HOMES = {
     "Answer": "answers",
     "Authority": "tls",
     "ErrorAnswer": "answers",
+    "Fault": "hooks",
     "ManualClock": "clock",
+    "Observer": "hooks",
+    "Provider": "hooks",
     "Received": "request",
     "Recorder": "recorder",
     "Replay": "replay",

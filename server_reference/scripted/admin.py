@@ -7,6 +7,7 @@ not reach it by mistake. Whoever calls it shows a token.
 from __future__ import annotations
 
 import hmac
+import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping
@@ -22,6 +23,8 @@ from .admin_actions import Actions, AdminError
 from .server import ScriptedServer
 
 __all__ = ["Admin"]
+
+_log = logging.getLogger(__name__)
 
 _MAX_BODY_BYTES = 8 * 2**20
 _IDLE_SECONDS = 30.0
@@ -114,20 +117,40 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: stderr belongs to the test."""
 
     def _serve(self) -> None:
+        fields: dict[str, str] = {}
         try:
             status, reply = 200, self._reply()
         except AdminError as error:
-            status, reply = error.status, {"error": {"message": str(error)}}
+            status, reply = error.status, _error(str(error))
+            if error.allow is not None:
+                fields["allow"] = error.allow
+        except Exception as error:
+            _log.exception("%s %s failed", self.command, urlsplit(self.path).path)
+            status, reply = 500, _error(f"the admin API failed: {type(error).__name__}: {error}")
+        if status == 401:
+            fields["www-authenticate"] = "Bearer"
+        self._send(status, reply, fields)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Say in the API's own shape what the standard library says in HTML."""
+        if code == 501:  # no `do_` for this method: the endpoint knows which ones it takes
+            self._serve()
+        else:
+            self.request_version = self.protocol_version  # else a reply without a head
+            self._send(code, _error(message or "this is no HTTP request; send one"), {})
+
+    def _send(self, status: int, reply: object, fields: Mapping[str, str]) -> None:
         data = msgspec.json.encode(reply)
         self.close_connection = True
         self.send_response(status)
-        if status == 401:
-            self.send_header("www-authenticate", "Bearer")
+        for name, value in fields.items():
+            self.send_header(name, value)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(data)))
         self.send_header("connection", "close")
         self.end_headers()
-        self.wfile.write(data)
+        if self.command != "HEAD":
+            self.wfile.write(data)
 
     def _reply(self) -> object:
         shown = (bearer(self.headers.get("authorization")) or "").encode("utf-8", "replace")
@@ -144,10 +167,15 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("content-length", "0")
         if self.headers.get("transfer-encoding") or not length.isdecimal():
             raise AdminError(411, "send the body with a content-length")
-        if int(length) > _MAX_BODY_BYTES:
-            raise AdminError(413, f"a body has at most {_MAX_BODY_BYTES:,} bytes, not {length}")
+        digits = length.lstrip("0")
+        if len(digits) > 18 or int(length) > _MAX_BODY_BYTES:  # `int` takes 4,300 digits at most
+            raise AdminError(413, f"a body has at most {_MAX_BODY_BYTES:,} bytes; send less")
         data = self.rfile.read(int(length))
         try:
             return msgspec.json.decode(data) if data else None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise AdminError(400, f"the body is no JSON: {error}") from None
+
+
+def _error(message: str) -> dict[str, object]:
+    return {"error": {"message": message}}

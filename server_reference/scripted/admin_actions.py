@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .clock import ManualClock
+from .clock import TurnedClock
 from .nearest import unknown
 from .rules import rule_from_json
 from .scope import CallScope
@@ -20,11 +20,12 @@ _MOST_ENTRIES = 1000
 
 
 class AdminError(Exception):
-    """A request that is refused, with the status that says so."""
+    """A request that is refused, with the status that says so, and for 405 what is allowed."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, *, allow: str | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.allow = allow
 
 
 class CallerError(Exception):
@@ -61,7 +62,8 @@ class Actions:
             raise AdminError(404, unknown("endpoint of the admin API", path, self._routes))
         methods = self._routes[path]
         if method not in methods:
-            raise AdminError(405, f"{path} takes {' or '.join(methods)}, not {method}")
+            why = f"{path} takes {' or '.join(methods)}, not {method}"
+            raise AdminError(405, why, allow=", ".join(methods))
         return methods[method]
 
     def index(self, query: _Query, body: Any) -> object:
@@ -94,9 +96,8 @@ class Actions:
         return self.rules(query, None)
 
     def reset(self, query: _Query, body: Any) -> object:
-        """Play every rule from its start again, and forget what was seen."""
-        self._server.rules.reset()
-        self._server.forget()
+        """Begin anew: rules from their start, limits full, no prompt kept, nothing seen."""
+        self._server.reset()
         return {}
 
     def journal(self, query: _Query, body: Any) -> object:
@@ -165,12 +166,12 @@ class Actions:
     def clock(self, query: _Query, body: Any) -> object:
         """The server's time."""
         clock = self._server.clock
-        return {"now": clock.now(), "is_manual": isinstance(clock, ManualClock)}
+        return {"now": clock.now(), "is_manual": isinstance(clock, TurnedClock)}
 
     def advance(self, query: _Query, body: Any) -> object:
         """Let `{"seconds": 5}` pass on a manual clock."""
         clock = self._server.clock
-        if not isinstance(clock, ManualClock):
+        if not isinstance(clock, TurnedClock):
             raise AdminError(409, "the server runs on the machine's time; give it a manual clock")
         seconds = body.get("seconds") if isinstance(body, dict) else None
         if not isinstance(seconds, int | float) or isinstance(seconds, bool):

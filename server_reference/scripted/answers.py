@@ -7,6 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import msgspec
+
+from .given import (
+    check_fields,
+    check_kind,
+    check_number,
+    check_text,
+    check_texts,
+    check_whole,
+    named,
+)
 from .nearest import unknown
 
 if TYPE_CHECKING:
@@ -46,6 +57,7 @@ Split: TypeAlias = Literal["event", "byte", "character", "crlf"] | int | Sequenc
 _SPLITS = ("event", "byte", "character", "crlf")
 
 
+@named
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of a call; the input is `uncached` + `cache_read` + `cache_write`.
@@ -66,9 +78,12 @@ class Usage:
     usage_fields: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        counts = [self.uncached, self.cache_read, *self.cache_write.values()]
-        if min([*counts, self.output, self.reasoning]) < 0:
-            raise ValueError(f"usage must not be negative: {self}")
+        for name in ("uncached", "cache_read", "output", "reasoning"):
+            check_whole(f"usage: {name}", getattr(self, name), 0)
+        for name in ("cache_write", "reply_fields", "usage_fields"):
+            check_kind(f"usage: {name}", getattr(self, name), Mapping)
+        for ttl, count in self.cache_write.items():
+            check_whole(f"usage: cache_write[{ttl!r}]", count, 0)
 
     @property
     def written(self) -> int:
@@ -89,6 +104,7 @@ class Usage:
         """
         if isinstance(given, Usage):
             return given
+        check_kind("usage", given, cls, Mapping)
         known = [one.name for one in fields(cls)]
         for name in given:
             if name not in known:
@@ -96,6 +112,7 @@ class Usage:
         return cls(**given)
 
 
+@named
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A tool that the model asks for.
@@ -109,7 +126,20 @@ class ToolCall:
     arguments: Mapping[str, Any] | str = field(default_factory=dict)
     id: str | None = None
 
+    def __post_init__(self) -> None:
+        check_text("tool_calls: name", self.name)
+        check_text("tool_calls: id", self.id, optional=True)
+        check_kind("tool_calls: arguments", self.arguments, Mapping, str)
+        if isinstance(self.arguments, str):
+            check_text("tool_calls: arguments", self.arguments)
+            return
+        try:
+            msgspec.json.encode(self.arguments)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"tool_calls: arguments are no JSON: {error}") from error
 
+
+@named
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A model's answer.
@@ -153,16 +183,24 @@ class Answer:
     fault: Fault | None = None
 
     def __post_init__(self) -> None:
+        check_texts("text", self.text)
+        check_texts("thinking", self.thinking)
+        check_fields("headers", self.headers)
+        check_text("stop_sequence", self.stop_sequence, optional=True)
         if self.usage is not None:
             object.__setattr__(self, "usage", Usage.of(self.usage))
+        check_kind("tool_calls", self.tool_calls, list, tuple)
         object.__setattr__(self, "tool_calls", tuple(map(_tool_call, self.tool_calls)))
+        check_text("stop_reason", self.stop_reason, optional=True)
         if self.stop_reason is not None and self.stop_reason not in STOP_REASONS:
             raise ValueError(unknown("stop_reason", self.stop_reason, STOP_REASONS))
         for name in ("ttft", "itl", "gap"):
-            _check_seconds(name, getattr(self, name))
-        if not 0 <= self.jitter <= 1:
-            raise ValueError(f"jitter is a share of itl, 0 to 1, not {self.jitter}")
+            check_number(name, getattr(self, name), 0, math.inf, " s")
+        check_number("jitter", self.jitter, 0, 1)
         _check_split(self.split)
+        if self.error is not None:
+            check_kind("error", self.error, ErrorAnswer)
+        _check_fault(self.fault)
 
     def __or__(self, fault: Fault) -> Faulted:
         return Faulted(self, fault)
@@ -182,6 +220,7 @@ class Answer:
         return bool(self.itl) or self.split is not None
 
 
+@named
 @dataclass(frozen=True, slots=True)
 class ErrorAnswer:
     """An error in the shape of the API that was called.
@@ -209,9 +248,13 @@ class ErrorAnswer:
     fault: Fault | None = None
 
     def __post_init__(self) -> None:
-        if not 200 <= self.status <= 599:
-            raise ValueError(f"status must be 200 to 599, not {self.status}")
-        _check_seconds("ttft", self.ttft)
+        check_whole("status", self.status, 200, 599)
+        for name in ("type", "message", "code", "param"):
+            check_text(name, getattr(self, name), optional=True)
+        check_fields("headers", self.headers)
+        check_number("ttft", self.ttft, 0, math.inf, " s")
+        check_kind("body", self.body, bytes, type(None))
+        _check_fault(self.fault)
 
     def __or__(self, fault: Fault) -> Faulted:
         return Faulted(self, fault)
@@ -224,6 +267,9 @@ class Faulted:
     base: Answer | ErrorAnswer | Faulted
     fault: Fault
 
+    def __post_init__(self) -> None:
+        _check_fault(self.fault)
+
     def __or__(self, fault: Fault) -> Faulted:
         return Faulted(self, fault)
 
@@ -231,24 +277,33 @@ class Faulted:
 def _tool_call(given: ToolCall | Mapping[str, Any]) -> ToolCall:
     if isinstance(given, ToolCall):
         return given
+    check_kind("tool_calls: each", given, ToolCall, Mapping)
     known = [one.name for one in fields(ToolCall)]
     for name in given:
         if name not in known:
             raise ValueError(f"tool_calls: {unknown('field', name, known)}")
+    if "name" not in given:
+        raise ValueError("tool_calls: each needs a name")
     return ToolCall(**given)
 
 
-def _check_seconds(name: str, seconds: float) -> None:
-    if not 0 <= seconds < math.inf:
-        raise ValueError(f"{name} must be at least 0 s and finite, not {seconds}")
+def _check_fault(fault: object) -> None:
+    if fault is not None and (isinstance(fault, type) or not hasattr(fault, "apply")):
+        raise TypeError(
+            f"fault must be a fault, such as fault({fault!r}), not {type(fault).__name__}"
+        )
 
 
 def _check_split(split: Split) -> None:
     if isinstance(split, str):
         if split not in _SPLITS:
             raise ValueError(unknown("split", split, _SPLITS))
-    elif isinstance(split, int):
-        if split < 1:
-            raise ValueError(f"split must be at least 1 byte, not {split}")
-    elif split is not None and (any(at < 1 for at in split) or sorted(set(split)) != list(split)):
-        raise ValueError(f"split must be offsets that rise from at least 1, not {list(split)}")
+        return
+    check_kind("split", split, str, int, list, tuple, type(None))
+    if isinstance(split, int):
+        check_whole("split", split, 1)
+    elif split is not None:
+        for at in split:
+            check_whole("split: each offset", at, 1)
+        if sorted(set(split)) != list(split):
+            raise ValueError(f"split must be offsets that rise, not {list(split)}")

@@ -2,24 +2,29 @@
 
 Two equal requests are one call when the second says so (the SDKs' `x-stainless-retry-count`, an
 equal idempotency key), when the first one failed, or when the test says so by `server.call()`.
-Equal requests that succeeded, or that run side by side, are calls of their own.
+Equal requests that succeeded, or that run side by side, are calls of their own; a retry goes on
+with the one of them that has been tried as often as it says, and that was free to be sent again
+first.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from .asked import asked_wait
 from .entries import Entry
-from .request import Received
 
 __all__ = ["CallRecord", "Calls"]
 
 _Key = TypeVar("_Key")
+_Kept = TypeVar("_Kept")
+_MOST_EQUAL = 256
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class CallRecord:
     """The tries of one call so far.
 
@@ -46,6 +51,20 @@ class CallRecord:
         """Whether the newest try is over and brought no whole answer."""
         return self.last is not None and self.last.how is not None and not self.last.is_success
 
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether the newest try brought a whole answer."""
+        return self.last is not None and self.last.is_success
+
+    @property
+    def free_at(self) -> float:
+        """From when on it may be tried again, as far as its last reply said."""
+        if self.last is None:
+            return 0.0
+        asked = asked_wait(self.last)
+        since = self.last.head_at or self.last.ended_at or self.last.received_at
+        return since + (0.0 if asked is None else asked[0])
+
 
 class Calls:
     """Groups requests by call.
@@ -57,22 +76,23 @@ class Calls:
     def __init__(self, *, most: int = 10_000) -> None:
         self._num = 0
         self._most = most
-        self._by_key: OrderedDict[tuple[object, ...], CallRecord] = OrderedDict()
+        self._by_key: OrderedDict[tuple[object, ...], list[CallRecord]] = OrderedDict()
         self._by_place: OrderedDict[tuple[object, ...], CallRecord] = OrderedDict()
         self.records: OrderedDict[int, CallRecord] = OrderedDict()
 
-    def place(self, received: Received, scope: int | None) -> CallRecord:
+    def place(self, entry: Entry) -> CallRecord:
         """The call that a request belongs to; it is not counted yet."""
-        found = self._by_key.get((scope, received.call_key))
-        place = (scope, received.method, received.path)
-        if found is None and not received.body and received.method == "POST":
+        equal = self._by_key.get((entry.scope, entry.key), [])
+        found = _continued(equal, entry)
+        place = (entry.scope, entry.method, entry.path)
+        if not equal and not entry.body_bytes and entry.method == "POST":
             # A body that was a generator is empty at the second try; see `body_resent_empty`.
             found = self._by_place.get(place)
             found = found if found is not None and found.has_failed else None
-        if found is None or not _continues(found, received, scope):
+        if found is None:
             self._num += 1
             found = CallRecord(self._num)
-        _keep(self._by_key, (scope, received.call_key), found, self._most)
+        _keep(self._by_key, (entry.scope, entry.key), _with(equal, found), self._most)
         _keep(self._by_place, place, found, self._most)
         _keep(self.records, found.number, found, self._most)
         return found
@@ -84,18 +104,49 @@ class Calls:
             record.last = None
 
 
-def _continues(record: CallRecord, received: Received, scope: int | None) -> bool:
-    retries = received.header("x-stainless-retry-count")
-    if scope is not None or (retries or "0") != "0":
-        return True
-    key = received.header("idempotency-key")
-    if key is not None and record.last is not None:
-        return record.last.header("idempotency-key") == key
-    return retries is None and record.has_failed
+def _continued(equal: list[CallRecord], entry: Entry) -> CallRecord | None:
+    """The call that a request goes on with, of those with equal requests, oldest first."""
+    if not equal or entry.scope is not None:
+        return equal[-1] if equal else None
+    retries = entry.header("x-stainless-retry-count")
+    if retries is not None and retries != "0":
+        own = [one for one in equal if one.last is not None and one.last.client == entry.client]
+        as_often = [one for one in own or equal if str(one.attempts) == retries]
+        return _next_free(as_often) or _next_free(own or equal)
+    key = entry.header("idempotency-key")
+    if key is not None:
+        same = (one for one in equal if one.last and one.last.header("idempotency-key") == key)
+        return next(same, None)
+    return None if retries is not None else _first_failed(equal, entry.credential)
 
 
-def _keep(kept: OrderedDict[_Key, CallRecord], key: _Key, record: CallRecord, most: int) -> None:
-    kept[key] = record
+def _next_free(records: list[CallRecord]) -> CallRecord | None:
+    """One that failed; else one under way, whose client has given up; else the newest."""
+    failed = [one for one in records if one.has_failed]
+    if failed:
+        return min(failed, key=lambda one: one.free_at)
+    under_way = (one for one in records if not one.has_succeeded)
+    return next(under_way, records[-1] if records else None)
+
+
+def _first_failed(equal: Iterable[CallRecord], credential: str) -> CallRecord | None:
+    """One that failed, with the same keys rather than with others."""
+    failed = [one for one in equal if one.has_failed]
+    own = [one for one in failed if one.last is not None and one.last.credential == credential]
+    return min(own or failed, key=lambda one: one.free_at, default=None)
+
+
+def _with(equal: list[CallRecord], found: CallRecord) -> list[CallRecord]:
+    """The calls that may go on, the newest ones; of those that succeeded the last."""
+    ended = [one for one in equal if one is not found and one.has_succeeded]
+    kept = [
+        one for one in equal if one is not found and (not one.has_succeeded or one in ended[-1:])
+    ]
+    return [*kept, found][-_MOST_EQUAL:]
+
+
+def _keep(kept: OrderedDict[_Key, _Kept], key: _Key, one: _Kept, most: int) -> None:
+    kept[key] = one
     kept.move_to_end(key)
     if len(kept) > most:
         kept.popitem(last=False)

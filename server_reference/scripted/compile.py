@@ -19,9 +19,9 @@ from .compile_errors import error_fields, id_header
 from .compile_parts import Event, Facts, argument_pieces, encode, pieces
 from .ops import Body, End, Head, Op, Wait
 from .request import Api, Received
-from .timing import duration, writes
+from .timing import duration, unsplit, writes
 
-__all__ = ["Compiler", "NoFormatError", "estimate", "json_reply"]
+__all__ = ["Compiler", "NoFormatError", "error_reply", "estimate", "json_reply"]
 
 _FORMATS: Mapping[Api, ModuleType] = {
     "anthropic.messages": compile_anthropic,
@@ -91,29 +91,29 @@ class Compiler:
             )
         fields = [*headers, *answer.headers.items()]
         if answer.error is not None and not received.is_stream:
-            return self.error(answer.error, received, headers=fields)
+            return error_reply(answer.error, received, headers=fields)
         random = Random(self._seed * 1_000_003 + received.number)
         compiled = self._compile(answer, received, usage or estimate(answer, received))
         if not received.is_stream:
-            return self._whole(compiled, received, fields, random)
+            return self._whole(compiled, received, fields, random, is_split=not event_by_event)
         ops: list[Op] = [Wait(answer.ttft)] if answer.ttft else []
         ops.append(Head(200, (*_STREAM, id_header(received), *fields)))
         if answer.is_timed or event_by_event:
             events = [Event(self._fill(e.data, received), e.has_tokens) for e in compiled.events]
-            ops += writes(answer, events, random)
+            timed = unsplit(answer) if event_by_event else answer
+            ops += writes(timed, events, random)
         else:
             ops.append(Body(self._fill(compiled.joined, received)))
         return [*ops, End()]
 
-    def error(self, error: ErrorAnswer, received: Received, *, headers: _Fields = ()) -> list[Op]:
-        """The script that plays `error`."""
-        body = encode(error_fields(error, received)) if error.body is None else error.body
-        ops: list[Op] = [Wait(error.ttft)] if error.ttft else []
-        fields = (id_header(received), *headers, *error.headers.items())
-        return ops + json_reply(body, status=error.status, headers=fields)
-
     def _whole(
-        self, compiled: _Compiled, received: Received, fields: _Fields, random: Random
+        self,
+        compiled: _Compiled,
+        received: Received,
+        fields: _Fields,
+        random: Random,
+        *,
+        is_split: bool,
     ) -> list[Op]:
         answer = compiled.answer
         body = self._fill(compiled.joined, received)
@@ -121,7 +121,7 @@ class Compiler:
         wait = duration(answer, tokens, random)
         ops: list[Op] = [Wait(wait)] if wait else []
         ops.append(Head(200, (_JSON, id_header(received), *fields), None, "length", len(body)))
-        if answer.split is None:
+        if answer.split is None or not is_split:
             ops.append(Body(body))
         else:
             ops += writes(replace(answer, itl=0.0), [Event(body)], random)
@@ -129,8 +129,7 @@ class Compiler:
 
     def _compile(self, answer: Answer, received: Received, usage: Usage) -> _Compiled:
         key = (id(answer), *_variant(received), encode(usage))
-        found = self._kept.get(key)
-        if found is not None and found.answer is answer:
+        if (found := self._kept.get(key)) is not None:
             self._kept.move_to_end(key)
             return found
         events = tuple(self._events(answer, received, usage))
@@ -167,6 +166,14 @@ def json_reply(
     """A script for any endpoint: `content` as JSON, or bytes as they are."""
     body = bytes(content) if isinstance(content, bytes | bytearray) else encode(content)
     return [Head(status, (_JSON, *headers), None, "length", len(body)), Body(body), End()]
+
+
+def error_reply(error: ErrorAnswer, received: Received, *, headers: _Fields = ()) -> list[Op]:
+    """The script that plays `error`, in the shape of the API that was called."""
+    body = encode(error_fields(error, received)) if error.body is None else error.body
+    ops: list[Op] = [Wait(error.ttft)] if error.ttft else []
+    fields = (id_header(received), *headers, *error.headers.items())
+    return ops + json_reply(body, status=error.status, headers=fields)
 
 
 def estimate(answer: Answer, received: Received) -> Usage:

@@ -9,10 +9,11 @@ import fnmatch
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict, get_args
 
+from .given import check_call
 from .nearest import unknown
-from .request import Received
+from .request import Api, Received
 
 __all__ = ["CONDITIONS", "Condition", "Conditions", "conditions_of", "describe", "short"]
 
@@ -95,6 +96,13 @@ def _glob(name: str, read: Callable[[Received], str | None], wanted: str) -> Con
     return why
 
 
+def _api(wanted: str) -> Condition:
+    condition = _glob("api", lambda received: received.api, wanted)
+    if not fnmatch.filter(get_args(Api), wanted):
+        raise ValueError(unknown("api", wanted, get_args(Api)))
+    return condition
+
+
 def _part(name: str, read: Callable[[Received], str | None], wanted: str) -> Condition:
     _check_type(name, wanted, str)
 
@@ -128,6 +136,8 @@ def _flag(name: str, read: Callable[[Received], bool], wanted: bool) -> Conditio
 
 
 def _number(name: str, read: Callable[[Received], int], wanted: int | Sequence[int]) -> Condition:
+    if not isinstance(wanted, int | list | tuple | set | frozenset | range):
+        _check_type(name, wanted, int)
     numbers = [wanted] if isinstance(wanted, int) else list(wanted)
     for number in numbers:
         _check_type(name, number, int)
@@ -144,6 +154,10 @@ def _number(name: str, read: Callable[[Received], int], wanted: int | Sequence[i
 def _headers(wanted: Mapping[str, str | None]) -> Condition:
     """Values are compared, but never shown: one may be a key."""
     _check_type("header", wanted, Mapping)
+    for field, value in wanted.items():
+        _check_type("header: each name", field, str)
+        if value is not None:
+            _check_type(f"header[{field!r}]", value, str)
 
     def why(received: Received) -> str | None:
         for name, value in wanted.items():
@@ -160,6 +174,10 @@ def _headers(wanted: Mapping[str, str | None]) -> Condition:
 
 
 def _function(when: Callable[[Received], bool]) -> Condition:
+    try:
+        check_call("when", when)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
     name = getattr(when, "__name__", repr(when))
     return lambda received: None if when(received) else f"when ({name}) says no"
 
@@ -171,7 +189,7 @@ def _check_type(name: str, value: object, kind: type) -> None:
 
 _KINDS: Mapping[str, Callable[[Any], Condition]] = {
     "path": partial(_glob, "path", lambda r: r.path),
-    "api": partial(_glob, "api", lambda r: r.api),
+    "api": _api,
     "model": partial(_glob, "model", lambda r: r.model),
     "system": partial(_part, "system", lambda r: r.system),
     "user": partial(_part, "user", lambda r: r.last_user_text),

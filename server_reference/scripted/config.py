@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from .clock import Clock, SystemClock
+from .given import check_kind, check_methods, check_whole
 from .hooks import Fault, Observer, Provider
 from .nearest import unknown
 from .ops import Fin, HalfClose, NoCloseNotify, Pause, Raw, Reset, Script, Wait
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["ScriptedConfig"]
 
 
+_LISTS: Mapping[str, Sequence[str]] = {
+    "providers": ("answer", "usage", "headers"),
+    "observers": ("request", "wrote", "ended"),
+    "faults": ("apply",),
+}
 _GREETING = (Raw, Wait, Pause, Fin, HalfClose, Reset, NoCloseNotify)
 
 
@@ -44,6 +50,9 @@ class ScriptedConfig:
         providers: What else a provider does whatever the rules say.
         observers: Told of everything that happens.
         faults: What breaks every reply, whatever the rules say, such as `faults_at({...})`.
+        retry_after_ms: Milliseconds, at least 1, that every refusal without one of its own names
+            in `retry-after-ms`: an SDK that sleeps in real time soon comes back, whatever
+            `retry-after` says. `None` adds nothing.
         journal_entries: How many requests the journal keeps.
         greetings: Scripts by number of the connection, played before anything is read, TLS
             included: raw bytes, waits, and ways to close.
@@ -63,23 +72,54 @@ class ScriptedConfig:
     providers: Sequence[Provider] = ()
     observers: Sequence[Observer] = ()
     faults: Sequence[Fault] = ()
+    retry_after_ms: int | None = None
     journal_entries: int = 10_000
     greetings: Mapping[int, Script] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_kind("host", self.host, str)
+        check_kind("seed", self.seed, int)
+        check_kind("http2", self.http2, bool)
+        check_kind("tls", self.tls, bool, Authority, ssl.SSLContext, type(None))
+        check_whole("port", self.port, 0, 65_535)
+        check_whole("max_body_bytes", self.max_body_bytes, 0)
+        check_whole("journal_entries", self.journal_entries, 1)
+        check_kind("retry_after_ms", self.retry_after_ms, int, type(None))
+        if self.retry_after_ms is not None and self.retry_after_ms < 1:
+            raise ValueError(
+                f"retry_after_ms must be at least 1, not {self.retry_after_ms}: SDKs take 0 for "
+                "absent; None adds nothing"
+            )
+        self._check_keys()
+        check_methods("clock", self.clock, "now", "sleep_async")
+        for name, methods in _LISTS.items():
+            check_kind(f"{name}, a list,", getattr(self, name), list, tuple)
+            for one in getattr(self, name):
+                check_methods(f"{name}: each", one, *methods)
+        self._check_state()
+        check_kind("http2_settings", self.http2_settings, Mapping)
+        check_settings(list(self.http2_settings.items()))
+        check_kind("greetings", self.greetings, Mapping)
+        for number, script in self.greetings.items():
+            check_whole("greetings: the number of a connection", number, 1)
+            _check_greeting(number, script)
+
+    def _check_state(self) -> None:
+        if self.rate_limits is None and self.prompt_cache is None:
+            return
+        from .providers import CacheRules, Limits
+
+        check_kind("rate_limits", self.rate_limits, Limits, type(None))
+        check_kind("prompt_cache", self.prompt_cache, CacheRules, type(None))
+
+    def _check_keys(self) -> None:
         if isinstance(self.api_keys, str):
             raise TypeError("api_keys must be a list of keys, not one string")
+        check_kind("api_keys", self.api_keys, Collection)
         if not all(isinstance(key, str) and key for key in self.api_keys):
             raise ValueError("api_keys must be texts that are not empty")
-        if self.max_body_bytes < 0:
-            raise ValueError(f"max_body_bytes must be at least 0, not {self.max_body_bytes}")
-        if self.journal_entries < 1:
-            raise ValueError(f"journal_entries must be at least 1, not {self.journal_entries}")
-        if not 0 <= self.port <= 65535:
-            raise ValueError(f"port must be 0 to 65535, not {self.port}")
-        check_settings(self.http2_settings.items())
-        for number, script in self.greetings.items():
-            _check_greeting(number, script)
+        if not all(key.isascii() for key in self.api_keys):
+            raise ValueError("api_keys must be ASCII: no other text is sure to arrive in a header")
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:

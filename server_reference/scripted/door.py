@@ -13,13 +13,14 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .ending import close_silently, half_close, reset
 from .hooks import Connection, Front, Service
-from .ops import Fin, HalfClose, NoCloseNotify, Pause, Raw, Reset, Script, Wait
+from .ops import Raw, Script
+from .playing import perform
 
 __all__ = ["Door", "Fronts"]
 
 _PREFACE = b"PRI * HTTP/2.0"
+_MOST_HELD = 2**20  # bytes that come during a greeting
 _SHUTDOWN_SECONDS = 0.5  # for a client's close_notify
 _HANDSHAKE_SECONDS = 30.0
 
@@ -77,6 +78,8 @@ class Door(asyncio.Protocol):
         self._seen += data
         if self._task is None:
             self._choose()
+        elif len(self._seen) > _MOST_HELD:
+            self._transport.pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._is_gone:
@@ -93,6 +96,7 @@ class Door(asyncio.Protocol):
             return
         if self._tls is None:
             self._task = None
+            self._transport.resume_reading()
             self._choose()
             return
         if (secured := await self._secure(self._tls)) is not None:
@@ -103,25 +107,15 @@ class Door(asyncio.Protocol):
 
     async def _greet(self) -> None:
         for op in self._greeting:
-            match op:
-                case Raw(data):
-                    self._transport.write(data)
-                case Wait(seconds):
-                    await self._service.clock.sleep_async(seconds)
-                case Pause():
-                    await asyncio.Event().wait()
-                case HalfClose():
-                    half_close(self._transport)
-                case Fin() | NoCloseNotify():
-                    self._reason = "server"
-                    close_silently(self._transport)
-                case Reset():
-                    self._reason = "server reset"
-                    reset(self._transport)
-                case _:
-                    raise AssertionError("unreachable")
+            if isinstance(op, Raw):
+                self._transport.write(op.data)
+            else:
+                await perform(op, self._transport, self._service.clock, self._closes)
             if self._transport.is_closing():
                 return
+
+    def _closes(self, reason: str) -> None:
+        self._reason = reason
 
     async def _secure(self, tls: ssl.SSLContext) -> asyncio.Transport | None:
         """The same connection under TLS; `None` when the handshake fails."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from .hooks import How
 from .request import Api
 
@@ -83,6 +85,14 @@ class Entry:
     @property
     def path(self) -> str:
         return self.target.partition("?")[0]
+
+    @property
+    def json(self) -> Any:
+        """The request's body as JSON, redacted; `None` when it is none, or too long to be kept."""
+        try:
+            return msgspec.json.decode(self.body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
 
     @property
     def client(self) -> tuple[str | None, str]:

@@ -46,6 +46,8 @@ class Evidence:
         scopes: Calls that the test watched.
         max_attempts: How many tries of one call are still in order.
         is_real_time: Whether the server's clock shows the machine's time.
+        blind_since: Since when the client could do nothing, because its event loop waits for
+            this verdict; on the machine's monotonic clock.
         is_key: Whether a text is the key behind an entry's `credential`.
     """
 
@@ -54,7 +56,12 @@ class Evidence:
     scopes: Sequence[CallScope] = ()
     max_attempts: int = 5
     is_real_time: bool = True
+    blind_since: float | None = None
     is_key: Callable[[str, str], bool] = lambda text, credential: False
+
+    def sees_no_end(self, until: float) -> bool:
+        """Whether the client may not have had the time to end what it was to end by `until`."""
+        return self.blind_since is not None and self.blind_since < until
 
     @cached_property
     def calls(self) -> list[list[Entry]]:

@@ -20,7 +20,6 @@ __all__ = [
     "How",
     "Observer",
     "Provider",
-    "ScriptMaker",
     "Service",
 ]
 
@@ -78,26 +77,27 @@ class Provider:
         return None
 
     def usage(self, received: Received, answer: Answer) -> Usage | None:
-        """What the call uses; `None` leaves it to the answer, or to an estimate."""
+        """What the call uses; `None` leaves it to the answer, or to an estimate.
+
+        Of several providers the last one's counts.
+        """
         return None
 
     def headers(self, received: Received) -> Sequence[tuple[str, str]]:
         """Further headers of every reply, such as the state of the limits."""
         return ()
 
+    def reset(self) -> None:
+        """Forget what came before."""
+
 
 @runtime_checkable
 class Fault(Protocol):
     """Breaks a script; `Answer(...) | fault` and a rule's `then` take it."""
 
-    def apply(self, script: Script, received: Received) -> Script: ...
-
-
-@runtime_checkable
-class ScriptMaker(Protocol):
-    """Makes a script out of the default answer's."""
-
-    def script(self, received: Received, base: Script) -> Script: ...
+    def apply(self, script: Script, received: Received) -> Script:
+        """The script that is played in place of `script`."""
+        ...
 
 
 class Service(Protocol):

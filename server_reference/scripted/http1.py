@@ -16,17 +16,18 @@ from dataclasses import dataclass
 
 import httptools
 
-from .ending import close_silently, half_close, reset
 from .framing import Framing
 from .hooks import Connection, How, Service
-from .ops import Body, End, Fin, HalfClose, Head, NoCloseNotify, Op, Pause, Raw, Reset, Script, Wait
-from .playing import Playable, each
+from .ops import Body, End, Head, Op, Raw, Script
+from .playing import Playable, each, perform
 from .request import Received
 
 __all__ = ["MAX_HEAD_BYTES", "Http1"]
 
 MAX_HEAD_BYTES = 128 * 1024
 _MOST_WAITING = 64
+_MOST_AT_ONCE = 256 * 1024
+_LINGER_SECONDS = 2.0
 _BYTES = (Head, Body, Raw, End)
 
 
@@ -62,8 +63,10 @@ class Http1(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._pending: list[tuple[Op, bytes]] = []
         self._reason: str | None = None
+        self._refusal: tuple[int, str] | None = None
         self._is_deaf = False
-        self._head_bytes = 0
+        self._is_head_too_large = False
+        self._silent_bytes = 0  # since a body's bytes or a message's end
         self.on_message_begin()
 
     # The connection.
@@ -80,18 +83,19 @@ class Http1(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
             return
+        self._silent_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._is_deaf = True
-            for asked in (self._playing, *self._waiting):
-                if asked is not None:
-                    asked.keeps_alive = False
+            if self._waiting:
+                self._waiting[-1].keeps_alive = False
+        except httptools.HttpParserCallbackError:
+            raise  # our own mistake, and not the client's
         except httptools.HttpParserError:
             self._refuse(400, "Bad Request")
         else:
-            self._head_bytes += len(data) if self._is_in_head else 0
-            if self._head_bytes > MAX_HEAD_BYTES:
+            if self._is_head_too_large or self._silent_bytes > MAX_HEAD_BYTES:
                 self._refuse(431, "Request Header Fields Too Large")
             elif self._num_body_bytes > self._max_body_bytes:
                 self._refuse(413, "Content Too Large")
@@ -116,9 +120,9 @@ class Http1(asyncio.Protocol):
                 self._service.ended(asked.received, "stopped" if stopped else "abandoned")
         self._playing = None
         self._waiting.clear()
-        by_client = "client reset" if isinstance(error, ConnectionResetError) else "client"
-        reason = "stopped" if stopped else self._reason or by_client
-        self._service.closed(self._connection, reason)
+        reason = "client reset" if isinstance(error, ConnectionResetError) else "client"
+        reason = self._reason or ("bad request" if self._refusal else reason)
+        self._service.closed(self._connection, "stopped" if stopped else reason)
 
     # The parser's callbacks.
 
@@ -127,27 +131,34 @@ class Http1(asyncio.Protocol):
         self._headers: list[tuple[str, str]] = []
         self._body: list[bytes] = []
         self._num_body_bytes = 0
+        self._num_head_bytes = 0
         self._is_in_head = True
 
     def on_url(self, url: bytes) -> None:
+        self._count(len(url))
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
+        self._count(len(name) + len(value))
+        if self._is_in_head:  # what comes later is a trailer, and no part of the head
+            self._headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
-        self._head_bytes = 0
-        if ("expect", "100-continue") in self._headers and self._playing is None:
+        expect = next((value for name, value in self._headers if name == "expect"), "")
+        is_new = self._parser.get_http_version() == "1.1"
+        if expect.lower() == "100-continue" and is_new and self._is_free() and not self._waiting:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, data: bytes) -> None:
+        self._silent_bytes = 0
         self._num_body_bytes += len(data)
         if self._num_body_bytes <= self._max_body_bytes:
             self._body.append(data)
 
     def on_message_complete(self) -> None:
-        if self._num_body_bytes > self._max_body_bytes:
+        self._silent_bytes = 0
+        if self._num_body_bytes > self._max_body_bytes or self._is_head_too_large:
             return
         received = self._service.receive(
             self._connection,
@@ -161,11 +172,17 @@ class Http1(asyncio.Protocol):
         if len(self._waiting) > _MOST_WAITING:
             self._transport.pause_reading()
 
+    def _count(self, num_bytes: int) -> None:
+        """Note bytes of the head; trailers are counted with it."""
+        self._num_head_bytes += num_bytes
+        self._is_head_too_large = self._is_head_too_large or self._num_head_bytes > MAX_HEAD_BYTES
+
     # Playing.
 
     def _next(self) -> None:
-        while self._playing is None and self._waiting and self._reason is None:
-            if self._task is not None:
+        while self._is_free():
+            if not self._waiting:
+                self._say_no()
                 return
             self._playing = asked = self._waiting.popleft()
             if len(self._waiting) == _MOST_WAITING:
@@ -178,16 +195,27 @@ class Http1(asyncio.Protocol):
             for op in script:
                 self._put(op, framing)
             self._flush()
+            if not self._writable.is_set():
+                self._start(self._drain(framing))
+                return
             self._finish(framing)
+
+    def _is_free(self) -> bool:
+        """Whether nothing is being answered, and something may be."""
+        is_idle = self._playing is None and self._task is None
+        return is_idle and self._reason is None and not self._transport.is_closing()
 
     def _is_plain(self, script: Script) -> bool:
         """Whether nothing in it needs to wait, and all of it can leave now."""
-        return (
-            self._writable.is_set()
-            and all(type(op) in _BYTES for op in script)
-            and bool(script)
-            and type(script[-1]) is End
-        )
+        if not (self._writable.is_set() and script and type(script[-1]) is End):
+            return False
+        num_bytes = 0
+        for op in script:
+            if type(op) is Body or type(op) is Raw:
+                num_bytes += len(op.data)
+            elif type(op) not in _BYTES:
+                return False
+        return num_bytes <= _MOST_AT_ONCE
 
     def _start(self, playing: Awaitable[None]) -> None:
         self._task = asyncio.ensure_future(playing)
@@ -195,9 +223,10 @@ class Http1(asyncio.Protocol):
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._task = None
-        if task.cancelled():
+        if task.cancelled() and (self._playing is None or self._service.is_stopping):
             return
-        if (error := task.exception()) is not None:
+        cancelled = RuntimeError("its function cancelled itself")
+        if (error := cancelled if task.cancelled() else task.exception()) is not None:
             if self._playing is not None:
                 self._service.broke(self._playing.received, error)
             self._transport.abort()
@@ -210,9 +239,14 @@ class Http1(asyncio.Protocol):
                     return
                 await self._perform(op, framing)
         self._flush()
+        await self._writable.wait()
         if not framing.has_ended:
-            await self._writable.wait()
             await asyncio.Event().wait()  # a script without an end hangs
+        self._finish(framing)
+
+    async def _drain(self, framing: Framing) -> None:
+        """Finish a reply once all of it has left."""
+        await self._writable.wait()
         self._finish(framing)
 
     async def _perform(self, op: Op, framing: Framing) -> None:
@@ -224,26 +258,12 @@ class Http1(asyncio.Protocol):
         await self._writable.wait()
         if self._playing is not None:
             self._service.wrote(self._playing.received, op, 0)
-        match op:
-            case Wait(seconds):
-                await self._service.clock.sleep_async(seconds)
-            case Pause():
-                await asyncio.Event().wait()
-            case Fin():
-                self._close(framing, "server")
-                self._transport.close()
-            case HalfClose():
-                self._close(framing, "server")
-                half_close(self._transport)
-                await asyncio.Event().wait()
-            case Reset():
-                self._close(framing, "server reset")
-                reset(self._transport)
-            case NoCloseNotify():
-                self._close(framing, "server")
-                close_silently(self._transport)
-            case _:
-                return  # HTTP/2 only
+        await perform(
+            op,
+            self._transport,
+            self._service.clock,
+            lambda reason: self._close(framing, reason),
+        )
 
     def _put(self, op: Op, framing: Framing) -> None:
         """Queue `op`'s bytes; a body's write goes before the next one begins."""
@@ -255,6 +275,8 @@ class Http1(asyncio.Protocol):
         if not self._pending:
             return
         pending, self._pending = self._pending, []
+        if self._transport.is_closing():
+            return  # asyncio logs each write to a connection that is lost
         if self._playing is not None:  # told before the client can act on what it reads
             for op, data in pending:
                 self._service.wrote(self._playing.received, op, len(data))
@@ -279,20 +301,36 @@ class Http1(asyncio.Protocol):
             self._service.ended(asked.received, how)
 
     def _refuse(self, status: int, reason: str) -> None:
-        """Answer what is no request, and close."""
+        """Read no more; what came before is answered first."""
         self._is_deaf = True
-        if self._playing is None and self._task is None:
-            text = reason.encode()
-            head = f"HTTP/1.1 {status} {reason}\r\ncontent-length: {len(text)}\r\n"
-            self._transport.write(head.encode() + b"connection: close\r\n\r\n" + text)
+        self._refusal = status, reason
+
+    def _say_no(self) -> None:
+        """Answer what is no request, and close."""
+        if self._refusal is None:
+            return
+        status, reason = self._refusal
         self._reason = "bad request"
-        with contextlib.suppress(OSError):
-            self._transport.close()
+        text = reason.encode()
+        head = f"HTTP/1.1 {status} {reason}\r\ncontent-length: {len(text)}\r\n"
+        self._transport.write(head.encode() + b"connection: close\r\n\r\n" + text)
+        _linger(self._transport)
+
+
+def _linger(transport: asyncio.Transport) -> None:
+    """Send FIN, and read on for a while before closing.
+
+    To close with bytes unread is to reset, which takes the last reply with it (RFC 9112, 9.6).
+    """
+    with contextlib.suppress(OSError):
+        if transport.can_write_eof():
+            transport.write_eof()
+    asyncio.get_running_loop().call_later(_LINGER_SECONDS, transport.close)
 
 
 def _origin_form(target: str) -> str:
     """A proxy's absolute form as the path and query that it holds."""
-    if not target.startswith(("http://", "https://")):
+    if not target[:8].lower().startswith(("http://", "https://")):
         return target
     _, _, rest = target.partition("://")
     _, slash, path = rest.partition("/")

@@ -12,9 +12,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 
-from .ending import close_silently, half_close, reset
 from .hooks import Connection, How, Service
 from .http2_frames import reply_fields, request_parts
 from .http2_stream import Stream
@@ -30,24 +29,8 @@ from .http2_wire import (
     WindowUpdated,
     Wire,
 )
-from .ops import (
-    Body,
-    End,
-    Fin,
-    GoAway,
-    HalfClose,
-    Head,
-    NoCloseNotify,
-    Op,
-    Pause,
-    Reset,
-    ResetStream,
-    Script,
-    Settings,
-    Starve,
-    Wait,
-)
-from .playing import Playable, each
+from .ops import Body, End, GoAway, Head, Op, ResetStream, Script, Settings, Starve
+from .playing import Playable, each, perform
 
 __all__ = ["Http2"]
 
@@ -55,6 +38,7 @@ _log = logging.getLogger(__name__)
 
 _FRAMES = (Head, Body, End, ResetStream, GoAway, Settings)
 _MOST_UNSENT = 2**20
+_MOST_AT_ONCE = 256 * 1024
 _NO_ERROR, _REFUSED_STREAM = 0, 7
 _TOO_LARGE = ((b":status", b"413"), (b"content-length", b"0"))
 
@@ -211,12 +195,16 @@ class Http2(asyncio.Protocol):
             return  # its end is among what came with it
         script = self._service.script(received)
         if not (isinstance(script, Sequence) and self._is_plain(stream, script)):
-            self._start(stream, script)
+            self._start(stream, self._play(stream, script))
             return
         self._flush()
         for op in script:
             self._put(stream, op)
-        self._finish(stream, "complete")
+        self._flush()
+        if self._writable.is_set():
+            self._finish(stream, "complete")
+        else:
+            self._start(stream, self._drain(stream))
 
     def _is_plain(self, stream: Stream, script: Script) -> bool:
         """Whether nothing in it needs to wait, and all of it can leave now."""
@@ -227,19 +215,22 @@ class Http2(asyncio.Protocol):
             script[0].status >= 200
             and len(bodies) == len(script) - 2
             and self._writable.is_set()
-            and sum(map(len, bodies)) <= self._wire.window(stream.number)
+            and sum(map(len, bodies)) <= min(_MOST_AT_ONCE, self._wire.window(stream.number))
         )
 
     # Playing.
 
-    def _start(self, stream: Stream, script: Playable) -> None:
-        stream.task = task = asyncio.ensure_future(self._play(stream, script))
+    def _start(self, stream: Stream, playing: Coroutine[None, None, None]) -> None:
+        stream.task = task = asyncio.ensure_future(playing)
         self._tasks.add(task)
         task.add_done_callback(lambda task: self._done(stream, task))
 
     def _done(self, stream: Stream, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if task.cancelled() or (error := task.exception()) is None:
+        if task.cancelled() and (stream.number not in self._streams or self._service.is_stopping):
+            return
+        cancelled = RuntimeError("its function cancelled itself")
+        if (error := cancelled if task.cancelled() else task.exception()) is None:
             return
         if stream.received is not None:
             self._service.broke(stream.received, error)
@@ -262,6 +253,11 @@ class Http2(asyncio.Protocol):
             await asyncio.Event().wait()  # a script without an end hangs
         await self._writable.wait()
         self._finish(stream, "complete" if stream.has_ended else "cut")
+
+    async def _drain(self, stream: Stream) -> None:
+        """Finish a reply once all of it has left."""
+        await self._writable.wait()
+        self._finish(stream, "complete")
 
     async def _send(self, stream: Stream, op: Body) -> None:
         """One DATA frame, or as many as the client's windows and frame size make of it."""
@@ -287,28 +283,11 @@ class Http2(asyncio.Protocol):
         await self._writable.wait()
         if stream.received is not None:
             self._service.wrote(stream.received, op, 0)
-        match op:
-            case Wait(seconds):
-                await self._service.clock.sleep_async(seconds)
-            case Pause():
-                await asyncio.Event().wait()
-            case Starve():
-                self._wire.is_starving = True
-            case Fin():
-                self._close(stream, "server")
-                self._transport.close()
-            case HalfClose():
-                self._close(stream, "server")
-                half_close(self._transport)
-                await asyncio.Event().wait()
-            case Reset():
-                self._close(stream, "server reset")
-                reset(self._transport)
-            case NoCloseNotify():
-                self._close(stream, "server")
-                close_silently(self._transport)
-            case _:
-                return  # HTTP/1.1 only
+        if isinstance(op, Starve):
+            self._wire.is_starving = True
+        await perform(
+            op, self._transport, self._service.clock, lambda reason: self._close(stream, reason)
+        )
 
     def _put(self, stream: Stream, op: Op) -> None:
         """Queue the frames of `op`; a body's frame goes before the next one begins."""

@@ -145,7 +145,7 @@ class Journal:
         hidden = credentials.secrets_in(received.headers, received.target)
         entry = self._entry(received, scope, hidden)
         with self._lock:
-            record = self.calls.place(received, scope)
+            record = self.calls.place(entry)
             record.attempts += 1
             record.asked_at = [*record.asked_at[-99:], entry.received_at]
             record.last = entry
@@ -177,7 +177,8 @@ class Journal:
             entry.ended_at = self._clock.now()
             entry.ended_real = time.monotonic()
             entry.how = how
-            self._make_room(len(entry.reply))
+            if self._entries and entry.number >= self._entries[0].number:  # still kept
+                self._make_room(len(entry.reply))
             return entry.sent_bytes
 
     def broke(self, received: Received, error: BaseException) -> None:
@@ -254,7 +255,8 @@ def _misplaced(received: Received, target: str, keys: Sequence[str]) -> list[str
     fields = [name for name in received.fields if credentials.is_secret_field(name)]
     if fields or any(key in received.body for key in own):
         found.append("in the body, where the provider's logs keep it")
-    if received.api is not None:
+    # Google speaks Chat Completions too, under a path of its own.
+    if received.api is not None and not received.path.startswith("/v1beta/openai/"):
         vendor = "Anthropic" if received.api == "anthropic.messages" else "OpenAI"
         for key in keys:
             kinds = [kind for start, kind in _KINDS.items() if key.startswith(start)]

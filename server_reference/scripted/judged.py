@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import Counter
@@ -24,6 +25,7 @@ _PING_SECONDS = 2.0
 _PATIENCE = 0.25
 _PAUSE = 0.005
 _REAL = 5.0
+_IN_A_LOOP = ", or could not while its event loop waits: use await asyncio.to_thread(...)"
 
 
 class Judged:
@@ -40,7 +42,8 @@ class Judged:
 
     @property
     def journal(self) -> Journal:
-        """Every request and what was answered."""
+        """Every request and what was answered, once the server has seen what its sockets hold."""
+        self.settle()
         return self._watch.journal
 
     def call(self, *, user: str | None = None) -> CallScope:
@@ -69,14 +72,17 @@ class Judged:
         from .evidence import Evidence
         from .verdict import judge
 
+        blind_since = time.monotonic() if _is_in_a_loop() else None
         self.settle(patience=_PATIENCE)
+        journal = self._watch.journal
         evidence = Evidence(
-            self.journal.entries(),
-            self.journal.connections(),
+            journal.entries(),
+            journal.connections(),
             self._watch.scopes.all(),
             max_attempts=max_attempts,
             is_real_time=abs(self._watch.clock.now() - time.time()) < _REAL,
-            is_key=self.journal.is_same_credential,
+            blind_since=blind_since,
+            is_key=journal.is_same_credential,
         )
         return judge(evidence, ignore=ignore)
 
@@ -89,7 +95,6 @@ class Judged:
         Raises:
             AssertionError: It was tried more or less often; the message says what came.
         """
-        self.settle()
         entries = self.journal.entries()
         calls = sorted({entry.call for entry in entries})
         if call is None and len(calls) != 1:
@@ -141,11 +146,11 @@ class Judged:
         """
         self.settle(patience=_PATIENCE, until=self._is_quiet_with(idle))
         counted = self.counters()
-        under_way = [entry for entry in self.journal.entries() if entry.how is None]
+        under_way = [entry for entry in self._watch.journal.entries() if entry.how is None]
         if under_way:
             raise AssertionError(
                 f"{len(under_way)} replies are still under way; whoever asked neither read them "
-                f"to the end nor closed{_listed(under_way)}"
+                f"to the end nor closed{_IN_A_LOOP * _is_in_a_loop()}{_listed(under_way)}"
             )
         most = counted.streams_max if idle is None else idle
         if counted.connections_open > most:
@@ -167,7 +172,7 @@ class Judged:
             patience: Seconds to wait, at most, for what `until` says; without it for every
                 reply to be over.
         """
-        is_done = until or (lambda: self.journal.num_in_flight == 0)
+        is_done = until or (lambda: self._watch.journal.num_in_flight == 0)
         end = time.monotonic() + patience
         while True:
             has_answered = all(self._round_trip() for _ in range(_PINGS))
@@ -187,9 +192,18 @@ class Judged:
         def is_quiet() -> bool:
             counted = self._watch.counters()
             most = counted.streams_max if idle is None else idle
-            return self.journal.num_in_flight == 0 and counted.connections_open <= most
+            return self._watch.journal.num_in_flight == 0 and counted.connections_open <= most
 
         return is_quiet
+
+
+def _is_in_a_loop() -> bool:
+    """Whether an event loop, perhaps the client's, stands still as long as the caller waits."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _listed(entries: list[Entry]) -> str:

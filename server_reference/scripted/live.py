@@ -17,6 +17,7 @@ __all__ = ["Live"]
 _MARGIN = 16 * 1024
 _TAIL_WRITES = 256
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})\b")
+_BLANK = re.compile(rb"(?:\r\n|\n|\r){2}")  # until it comes, an event is none
 _CONTENT = re.compile(
     rb'content_block_delta|"type": ?"response\.\w+(?:\.\w+)?\.delta"'
     rb'|"(?:reasoning_)?content": ?"[^"]|"tool_calls": ?\['
@@ -27,6 +28,8 @@ _TERMINAL = (
     *(f'"type":{space}"{name}"'.encode() for name in _LAST_TYPES for space in ("", " ")),
     *(f"{end}data:{space}[DONE]".encode() for end in "\r\n" for space in ("", " ")),
 )
+_TYPES = "|".join(map(re.escape, _LAST_TYPES))
+_SPACED_TERMINAL = re.compile(rf'"type"\s*:\s*"(?:{_TYPES})"|[\r\n]data:[ \t]*\[DONE\]'.encode())
 
 
 class Live:
@@ -90,9 +93,13 @@ class Live:
         entry.sent_bytes = self.sent_bytes
         entry.num_writes = self.num_writes
         if entry.is_event_stream:
-            entry.has_content = _CONTENT.search(kept) is not None
-            ends = b"\n" + (kept if self._room >= 0 else b"".join(self._tail))
-            entry.has_terminal = any(last in ends for last in _TERMINAL)
+            is_all = self._room >= 0
+            whole = kept[: max((found.end() for found in _BLANK.finditer(kept)), default=0)]
+            entry.has_content = _CONTENT.search(whole if is_all else kept) is not None
+            ends = b"\n" + (kept if is_all else b"".join(self._tail))
+            entry.has_terminal = any(last in ends for last in _TERMINAL) or (
+                _SPACED_TERMINAL.search(ends) is not None
+            )
 
     def _head(self, head: Head, clock: Clock) -> None:
         entry = self.entry

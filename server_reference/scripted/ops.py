@@ -68,7 +68,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Let `seconds` pass on the server's clock."""
+    """Send what stands before it, and let `seconds` pass on the server's clock; 0 is a flush."""
 
     seconds: float
 

@@ -108,9 +108,15 @@ class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             FileNotFoundError: There is no such file.
             ValueError: It is no recording; the message says where.
         """
+        data = Path(path).read_bytes()
         try:
-            return msgspec.json.decode(Path(path).read_bytes(), type=cls)
+            return msgspec.json.decode(data, type=cls)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if (version := _version_of(data)) not in (None, 1):
+                raise ValueError(
+                    f"{path} is a recording of version {version}, and version 1 is read; record "
+                    "it again, or use the release that made it"
+                ) from error
             raise ValueError(f"{path} is no recording: {error}; record it again") from error
 
     def save(self, path: str | Path) -> None:
@@ -120,6 +126,17 @@ class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         half = file.with_name(f"{file.name}.part")
         half.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
         half.replace(file)
+
+
+class _Versioned(msgspec.Struct):
+    version: int | None = None
+
+
+def _version_of(data: bytes) -> int | None:
+    try:
+        return msgspec.json.decode(data, type=_Versioned).version
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def redacted_writes(writes: Sequence[tuple[float, bytes]], secrets: Iterable[str]) -> list[Write]:

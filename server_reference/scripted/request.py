@@ -163,7 +163,7 @@ def _at(turns: Sequence[Mapping[str, Any]], number: int) -> Mapping[str, Any]:
 
 
 def _is_assistant(turn: Mapping[str, Any]) -> bool:
-    return turn.get("role") == "assistant" or turn.get("type") in _ASSISTANT_ITEMS
+    return turn.get("role") == "assistant" or str(turn.get("type")) in _ASSISTANT_ITEMS
 
 
 def _is_tool_result(turn: Mapping[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, Unpack
 
 from .conditions import CONDITIONS, Condition, Conditions, conditions_of, describe, short
+from .given import check_kind
 from .nearest import unknown
 from .request import Received
 from .then import Item, Then, item_from_json, steps
@@ -84,6 +85,8 @@ def rule(
         ValueError: A condition is unknown or can never be met, or a script cannot be played.
     """
     items, is_sequence = steps(then)
+    check_kind("times", times, int, type(None))
+    check_kind("name", name, str, type(None))
     if times is not None and (is_sequence or times < 1):
         why = "a list is played once each" if is_sequence else f"must be at least 1, not {times}"
         raise ValueError(f"times: {why}; leave it out, or repeat the items")
@@ -152,7 +155,7 @@ class RuleBook:
     """Rules in their order, and how often each was played. Threads may share it."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a `when` may change the rules
         self._rules = list(rules)
         self._played: dict[int, int] = {}
 
@@ -169,10 +172,16 @@ class RuleBook:
         with self._lock:
             self._rules.insert(0 if first else len(self._rules), one)
 
-    def replace(self, rules: Iterable[Rule]) -> None:
-        """Take these rules in place of all others, none played yet."""
+    def replace(self, rules: Rules) -> None:
+        """Take these rules, or what one plays, in place of all others, none played yet.
+
+        Raises:
+            TypeError: Something cannot be played.
+            ValueError: A rule is wrong.
+        """
+        made = rules_of(rules)
         with self._lock:
-            self._rules = list(rules)
+            self._rules = made
             self._played = {}
 
     def reset(self) -> None:

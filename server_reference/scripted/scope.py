@@ -101,7 +101,7 @@ class Scopes:
 
     def open(self, scope: CallScope) -> None:
         with self._lock:
-            if any(other.user is None or scope.user is None for other in self._open):
+            if any(other.user in (None, scope.user) or not scope.user for other in self._open):
                 raise RuntimeError(
                     "two calls are watched at once, and nothing tells their requests apart; "
                     'give each a part of its last user message: server.call(user="...")'
@@ -118,4 +118,6 @@ class Scopes:
         if not self._open:
             return None
         with self._lock:
-            return next((one.number for one in self._open if one.takes(received)), None)
+            found = [one for one in self._open if one.takes(received)]
+        # Of "question 1" and "question 10" the longer one is meant where both are found.
+        return max(found, key=lambda one: len(one.user or "")).number if found else None

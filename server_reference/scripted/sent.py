@@ -21,6 +21,7 @@ __all__ = ["Sent", "read_sent"]
 
 _BLANK = re.compile(rb"(?:\r\n|\n|\r){2}")
 _LINE = re.compile(rb"\r\n|\n|\r")
+_CHAT = "openai.chat"
 _MONEY = frozenset(
     "billing_error insufficient_quota billing_hard_limit_reached credit_balance_exhausted "
     "organization_spend_limit_exceeded organization_usage_limit_exceeded "
@@ -48,14 +49,16 @@ class Sent:
 
 def read_sent(entry: Entry) -> Sent:
     """What was sent for `entry`; a reply longer than the journal's cap has no text."""
-    is_whole = entry.reply_bytes == len(entry.reply)
-    is_whole &= entry.reply_header("content-encoding") in (None, "identity")
-    if entry.is_event_stream:
-        sent = Sent(has_end=entry.has_terminal)
+    is_plain = entry.reply_header("content-encoding") in (None, "identity")
+    is_whole = is_plain and entry.reply_bytes == len(entry.reply)
+    if entry.is_event_stream and is_plain:
+        # In Chat the mark at the end says nothing of an answer: servers that lost one send it too.
+        sent = Sent(has_end=entry.has_terminal and (entry.has_content or entry.api != _CHAT))
         pieces: list[str] = []
         for fields in _events(entry.reply):
             _note_error(fields, sent)
             pieces.append(_delta(fields))
+            sent.has_end = sent.has_end or _finishes(fields)
         sent.text = "".join(pieces) if is_whole else None
         return sent
     sent = Sent(has_end=entry.is_whole)
@@ -77,10 +80,17 @@ def _events(reply: bytes) -> Iterator[dict[str, Any]]:
             yield fields
 
 
+def _finishes(fields: dict[str, Any]) -> bool:
+    """Whether it ends a Chat Completions stream, be it by `[DONE]` or not."""
+    choices = [_dict(one) for one in _list(fields.get("choices"))]
+    return any(one.get("finish_reason") not in (None, "error") for one in choices)
+
+
 def _object(data: bytes) -> dict[str, Any] | None:
     try:
-        found = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # As clients read it: bytes that are no UTF-8 are replaced, and the rest counts.
+        found = msgspec.json.decode(data.decode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -93,7 +103,9 @@ def _note_error(fields: dict[str, Any], sent: Sent) -> None:
     error = fields.get("error")
     if not error:
         return
-    words = [error] if isinstance(error, str) else [_dict(error).get(k) for k in ("type", "code")]
+    told = _dict(error)
+    finer = _dict(told.get("details")).get("error_code")
+    words = [error] if isinstance(error, str) else [told.get("type"), told.get("code"), finer]
     known = [word for word in words if isinstance(word, str)]
     sent.error = " ".join(known) or "an error"
     sent.is_money = not _MONEY.isdisjoint(known)

@@ -9,9 +9,10 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 from weakref import WeakSet
 
+from .conditions import Conditions
 from .config import ScriptedConfig
 from .door import Door, Fronts
 from .hooks import Connection, Service
@@ -64,6 +65,7 @@ class ScriptedServer(Judged):
             providers=[*state, *config.providers],
             observers=[watch, *state, *config.observers],
             faults=config.faults,
+            retry_after_ms=config.retry_after_ms,
         )
         self._transports: WeakSet[asyncio.Transport] = WeakSet()
         http1 = partial(Http1, max_body_bytes=config.max_body_bytes)
@@ -99,15 +101,49 @@ class ScriptedServer(Judged):
         if self._thread is not threading.current_thread():
             self._thread.join(_STOP_SECONDS)
 
-    def on(self, then: Then, **conditions: Any) -> Rule:
-        """Add `rule(then, **conditions)` after the others."""
-        added = rule(then, **conditions)
+    def on(
+        self,
+        then: Then,
+        *,
+        times: int | None = None,
+        name: str | None = None,
+        **conditions: Unpack[Conditions],
+    ) -> Rule:
+        """Add a rule after the others; it takes what `rule` takes."""
+        added = rule(then, times=times, name=name, **conditions)
         self.rules.add(added)
         return added
 
+    def reset(self) -> None:
+        """Begin anew: rules from their start, limits full, no prompt kept, nothing seen.
+
+        What is open or under way stays known.
+        """
+        with contextlib.suppress(RuntimeError):  # it has stopped
+            self.call_soon(self._service.reset)
+        self.rules.reset()
+        self.forget()
+
+    def assert_all_played(self) -> None:
+        """Fail unless each rule has played all that it has, and one without an end once.
+
+        Raises:
+            AssertionError: Some have not; the message lists them.
+        """
+        self.settle()
+        left = [one for one in self.rules.rules if self.rules.played(one) < (one.times or 1)]
+        if left:
+            listed = [f"  {one.name}: {self.rules.played(one)} of {one.times or 1}" for one in left]
+            raise AssertionError(
+                "\n".join([f"{len(left)} rules were not played to their end:", *listed])
+            )
+
     def call_soon(self, call: Callable[[], object]) -> None:
         """Run `call` on the server's thread, where connections may be touched."""
-        self._loop.call_soon_threadsafe(call)
+        if threading.current_thread() is self._thread:
+            call()  # a rule's function asks: nothing else can happen meanwhile
+        else:
+            self._loop.call_soon_threadsafe(call)
 
     def __enter__(self) -> Self:
         return self
@@ -153,7 +189,9 @@ class ScriptedServer(Judged):
         """Abort what is open, and let every task end."""
         self._service.is_stopping = True
         for transport in list(self._transports):
-            transport.abort()
+            # asyncio breaks over one that has flushed its last bytes, closed and is still known.
+            if transport.get_extra_info("socket").fileno() >= 0:
+                transport.abort()
         await asyncio.sleep(0)
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:

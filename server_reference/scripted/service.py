@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 from collections import OrderedDict
@@ -11,13 +12,14 @@ from dataclasses import replace
 from ..credentials import offered_keys
 from .answers import Answer, ErrorAnswer, Faulted, Usage
 from .clock import Clock
-from .compile import Compiler, NoFormatError, estimate, json_reply
-from .hooks import Connection, Fault, How, Observer, Provider, ScriptMaker
-from .ops import Op, Script
+from .compile import Compiler, NoFormatError, error_reply, estimate, json_reply
+from .hooks import Connection, Fault, How, Observer, Provider
+from .ops import Head, Op, Script
 from .playing import LiveScript, Playable
 from .request import Received
 from .rules import ExhaustedError, NoRuleError, RuleBook
 from .then import Item, check_script, is_script
+from .timing import resplit
 
 __all__ = ["ScriptedService"]
 
@@ -42,6 +44,7 @@ class ScriptedService:
         providers: Asked in this order, the first that answers wins.
         observers: Told of everything.
         faults: Break every reply that is played.
+        retry_after_ms: What every refusal without one of its own says in `retry-after-ms`.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class ScriptedService:
         providers: Sequence[Provider] = (),
         observers: Sequence[Observer] = (),
         faults: Sequence[Fault] = (),
+        retry_after_ms: int | None = None,
     ) -> None:
         self.rules = rules
         self.clock = clock
@@ -61,11 +65,18 @@ class ScriptedService:
         self.is_stopping = False
         self._providers = tuple(providers)
         self._faults = tuple(faults)
+        self._retry_after_ms = retry_after_ms
         self._api_keys = [key.encode() for key in api_keys]
         self._compiler = Compiler(seed=seed)
         self._num_connections = 0
         self._num_requests = 0
         self._attempts: OrderedDict[str, int] = OrderedDict()
+
+    def reset(self) -> None:
+        """Count attempts anew, and let the providers forget."""
+        self._attempts.clear()
+        for provider in self._providers:
+            provider.reset()
 
     # What happens.
 
@@ -73,13 +84,11 @@ class ScriptedService:
         """Note a connection."""
         self._num_connections += 1
         connection = Connection(self._num_connections, self.clock.now(), is_tls)
-        for observer in self.observers:
-            observer.connection_opened(connection)
+        self._tell("connection_opened", connection)
         return connection
 
     def closed(self, connection: Connection, reason: str) -> None:
-        for observer in self.observers:
-            observer.connection_closed(connection, reason)
+        self._tell("connection_closed", connection, reason)
 
     def receive(
         self,
@@ -104,22 +113,26 @@ class ScriptedService:
             stream_id=stream_id,
         )
         object.__setattr__(received, "attempt", self._attempt(received))
-        for observer in self.observers:
-            observer.request(received)
+        self._tell("request", received)
         return received
 
     def wrote(self, received: Received, op: Op, num_bytes: int) -> None:
-        for observer in self.observers:
-            observer.wrote(received, op, num_bytes)
+        self._tell("wrote", received, op, num_bytes)
 
     def ended(self, received: Received, how: How) -> None:
-        for observer in self.observers:
-            observer.ended(received, how)
+        self._tell("ended", received, how)
 
     def broke(self, received: Received, error: BaseException) -> None:
         _log.warning("request %d could not be answered", received.number, exc_info=error)
+        self._tell("broke", received, error)
+
+    def _tell(self, what: str, *told: object) -> None:
+        """Call a method of every observer; one that fails is no matter of the client's."""
         for observer in self.observers:
-            observer.broke(received, error)
+            try:
+                getattr(observer, what)(*told)
+            except Exception:
+                _log.exception("%s.%s failed; it must not raise", type(observer).__name__, what)
 
     # What is answered.
 
@@ -127,7 +140,7 @@ class ScriptedService:
         try:
             item = self._refusal(received)
             return self._play(self.rules.pick(received) if item is None else item, received)
-        except Exception as error:
+        except BaseException as error:  # a rule's `pytest.fail` or `exit` must not end the server
             return self._failed(error, received)
 
     def _attempt(self, received: Received) -> int:
@@ -166,7 +179,11 @@ class ScriptedService:
         if (script := self._direct(item, received)) is not None:
             for fault in self._faults:
                 script = _checked(fault.apply(script, received))
-            return script
+            answer, is_broken = _answer_in(item)
+            if answer is not None and (is_broken or self._faults):
+                script = resplit(answer, script)
+            milliseconds = self._retry_after_ms
+            return script if milliseconds is None else _hurrying(script, milliseconds)
         if callable(item) and depth < _MOST_DEPTH:
             return self._play(item(received), received, depth + 1)
         raise TypeError(
@@ -180,7 +197,7 @@ class ScriptedService:
             item = Answer(item)
         if isinstance(item, Answer | ErrorAnswer):
             return self._compiled(item, received, event_by_event=bool(self._faults))
-        if isinstance(item, Faulted | Fault | ScriptMaker):
+        if isinstance(item, Faulted | Fault):
             return _checked(self._broken(item, received))
         return _checked(item) if is_script(item) else None
 
@@ -190,10 +207,15 @@ class ScriptedService:
         try:
             script = self._play(await item, received, depth + 1)
             return await script if isinstance(script, Awaitable) else script
-        except Exception as error:
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # the client has left, or the server stops
             return self._failed(error, received)
 
-    def _broken(self, item: Faulted | Fault | ScriptMaker, received: Received) -> Script:
+    def _broken(self, item: Faulted | Fault, received: Received) -> Script:
         """A script that a fault has changed."""
         if isinstance(item, Faulted):
             if isinstance(item.base, Faulted):
@@ -204,16 +226,14 @@ class ScriptedService:
             base = json_reply({})
         else:
             base = self._compiled(_DEFAULT, received, event_by_event=True)
-        if isinstance(item, Fault):
-            return item.apply(base, received)
-        return item.script(received, base)
+        return item.apply(base, received)
 
     def _compiled(
         self, item: Answer | ErrorAnswer, received: Received, *, event_by_event: bool = False
     ) -> Script:
         headers = [field for one in self._providers for field in one.headers(received)]
         if isinstance(item, ErrorAnswer):
-            script: Script = self._compiler.error(item, received, headers=headers)
+            script: Script = error_reply(item, received, headers=headers)
         else:
             script = self._compiler.answer(
                 item,
@@ -236,16 +256,48 @@ class ScriptedService:
         own = estimate(answer, received)
         return replace(found, output=own.output, reasoning=own.reasoning)
 
-    def _failed(self, error: Exception, received: Received) -> Script:
+    def _failed(self, error: BaseException, received: Received) -> Script:
         """A reply that says what is wrong with the rules, and that no SDK sends again."""
         if isinstance(error, NoRuleError | ExhaustedError | NoFormatError):
             code = _CODES[type(error)]
-            answer = ErrorAnswer(400, message=str(error), code=code, headers=_FINAL)
+            answer = ErrorAnswer(400, message=_said(error), code=code, headers=_FINAL)
         else:
             self.broke(received, error)
-            message = f"a rule failed: {type(error).__name__}: {error}"
+            message = f"a rule failed: {type(error).__name__}: {_said(error)}"
             answer = ErrorAnswer(500, message=message, code="rule_failed", headers=_FINAL)
-        return self._compiler.error(answer, received)
+        return error_reply(answer, received)
+
+
+def _answer_in(item: object) -> tuple[Answer | None, bool]:
+    """The answer that an item comes from, if any, and whether a fault breaks it."""
+    base = item
+    while isinstance(base, Faulted):
+        base = base.base
+    if not isinstance(base, Answer):
+        return None, False
+    return base, base is not item or base.fault is not None
+
+
+def _said(error: BaseException) -> str:
+    """An error's text, whatever it is, as UTF-8 can hold it."""
+    try:
+        text = str(error)
+    except Exception as second:
+        text = f"(its text cannot be had: {type(second).__name__})"
+    return text.encode("utf-8", "replace").decode()
+
+
+def _hurrying(script: Script, milliseconds: int) -> Script:
+    """A refusal after which a client that sleeps in real time soon comes back."""
+    field = ("retry-after-ms", str(milliseconds))
+    return [
+        replace(op, fields=(*op.fields, field))
+        if isinstance(op, Head)
+        and op.status >= 400
+        and all(name.lower() != field[0] for name, _ in op.fields)
+        else op
+        for op in script
+    ]
 
 
 def _checked(script: Script) -> Script:

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias, TypeGuard, get_args
 
 from .answers import Answer, ErrorAnswer, Faulted
 from .compile import json_reply
-from .hooks import Fault, ScriptMaker
+from .given import check_call, check_fields, check_kind, check_number, check_whole
+from .hooks import Fault
 from .http2_frames import SETTINGS
 from .nearest import unknown
 from .ops import Body, GoAway, Head, Op, Raw, ResetStream, Script, Settings, Wait
@@ -24,7 +25,6 @@ Item: TypeAlias = (
     | ErrorAnswer
     | Faulted
     | Fault
-    | ScriptMaker
     | Sequence[Op]
     | Callable[[Received], "Item | Awaitable[Item] | LiveScript"]
 )
@@ -35,6 +35,8 @@ A function that is an async generator yields operations while they are played.""
 Then: TypeAlias = Item | Sequence[Item]
 
 _OPS = get_args(Op)
+_MOST = 2**32 - 1
+_FRAMINGS = ("chunked", "length", "close")
 _JSON_REPLY = ("json", "status", "headers")
 
 
@@ -71,9 +73,14 @@ def _checked(item: Any) -> Item:
         script: Script = tuple(item)
         check_script(script)
         return script
-    if isinstance(item, Answer | ErrorAnswer | Faulted | Fault | ScriptMaker) or callable(item):
+    is_class = isinstance(item, type)
+    if isinstance(item, Answer | ErrorAnswer | Faulted | Fault) and not is_class:
         playable: Item = item
         return playable
+    if callable(item):
+        check_call("a function in then", item, awaits=True)
+        called: Item = item
+        return called
     raise TypeError(
         f"cannot play {type(item).__name__}: then takes text, Answer, ErrorAnswer, a fault, a list "
         "of operations, a function of the request, or a list of these"
@@ -88,29 +95,56 @@ def check_script(script: Script) -> None:
     """
     has_head = False
     for number, op in enumerate(script):
-        match op:
-            case Wait(seconds):
-                if not 0 <= seconds < math.inf:
-                    raise _wrong(number, op, f"seconds must be at least 0, not {seconds}")
-            case Head(status, _, _, _, length):
-                has_head = has_head or status >= 200
-                if not 100 <= status <= 999:
-                    raise _wrong(number, op, f"status must be 100 to 999, not {status}")
-                if length is not None and length < 0:
-                    raise _wrong(number, op, f"length must be at least 0, not {length}")
-            case Body() if not has_head:
-                raise _wrong(number, op, "a Head must stand before it; Raw needs none")
-            case Body(data) | Raw(data):
-                if not isinstance(data, bytes | bytearray | memoryview):
-                    raise _wrong(number, op, f"data must be bytes, not {type(data).__name__}")
-            case Settings(values):
-                if isinstance(values, Mapping):
-                    raise _wrong(number, op, "values must be pairs of a name and a number")
-                check_settings(values)
-            case ResetStream(code) | GoAway(_, code) if not 0 <= code < 2**32:
-                raise _wrong(number, op, f"code must be 0 to {2**32 - 1}, not {code}")
-            case _:
-                pass
+        if type(op) is Body and type(op.data) is bytes and has_head:
+            continue  # most often, and there are many of them
+        has_head = has_head or (isinstance(op, Head) and _is_final(op))
+        try:
+            _check(op, has_head=has_head)
+        except (TypeError, ValueError) as error:
+            where = f"operation {number + 1} of the script, {type(op).__name__}"
+            raise ValueError(f"{where}: {error}") from None
+
+
+def _is_final(head: Head) -> bool:
+    return isinstance(head.status, int) and head.status >= 200
+
+
+def _check(op: Op, *, has_head: bool) -> None:
+    match op:
+        case Wait(seconds):
+            check_number("seconds", seconds, 0, math.inf, " s")
+        case Head():
+            _check_head(op)
+        case Body() if not has_head:
+            raise ValueError("a Head must stand before it; Raw needs none")
+        case Body(data) | Raw(data):
+            if not isinstance(data, bytes | bytearray | memoryview):
+                raise TypeError(f"data must be bytes, not {type(data).__name__}")
+        case Settings(values):
+            if not isinstance(values, list | tuple):
+                raise TypeError("values must be pairs of a name and a number")
+            check_settings(values)
+        case ResetStream(code):
+            check_whole("code", code, 0, _MOST)
+        case GoAway(last_stream_id, code):
+            check_whole("last_stream_id", 0 if last_stream_id is None else last_stream_id, 0, 2**31)
+            check_whole("code", code, 0, _MOST)
+        case _:
+            pass
+
+
+def _check_head(head: Head) -> None:
+    check_whole("status", head.status, 100, 999)
+    check_kind("fields, pairs of a name and a value,", head.fields, list, tuple)
+    for field in head.fields:
+        check_kind("fields: each", field, list, tuple)
+        if len(field) != 2 or not all(isinstance(one, str) for one in field):
+            raise ValueError(f"fields: each is a name and a value, both texts, not {field!r}")
+    check_kind("reason", head.reason, str, type(None))
+    if head.framing not in _FRAMINGS:
+        raise ValueError(unknown("framing", head.framing, _FRAMINGS))
+    if head.length is not None:
+        check_whole("length", head.length, 0)
 
 
 def check_settings(values: Iterable[tuple[str, int]]) -> None:
@@ -119,15 +153,14 @@ def check_settings(values: Iterable[tuple[str, int]]) -> None:
     Raises:
         ValueError: A name is unknown, or a value out of range.
     """
-    for name, value in values:
+    for pair in values:
+        check_kind("settings: each", pair, list, tuple)
+        if len(pair) != 2:
+            raise ValueError(f"settings: each is a name and a number, not {pair!r}")
+        name, value = pair
         if name not in SETTINGS:
             raise ValueError(unknown("setting of HTTP/2", name, SETTINGS))
-        if not 0 <= value < 2**32:
-            raise ValueError(f"setting {name} must be 0 to {2**32 - 1}, not {value}")
-
-
-def _wrong(number: int, op: Op, why: str) -> ValueError:
-    return ValueError(f"operation {number + 1} of the script, {type(op).__name__}: {why}")
+        check_whole(f"setting {name}", value, 0, _MOST)
 
 
 def item_from_json(value: Any) -> Item:
@@ -147,8 +180,13 @@ def item_from_json(value: Any) -> Item:
     given = dict(value)
     if "json" in given:
         _check_names("reply", given, _JSON_REPLY)
-        headers = tuple((given.get("headers") or {}).items())
-        return tuple(json_reply(given["json"], status=given.get("status", 200), headers=headers))
+        headers = given.get("headers") or {}
+        if not isinstance(headers, Mapping):
+            what = f"must be an object of texts, not {type(headers).__name__}"
+            raise ValueError(f"then: headers {what}")
+        check_fields("then: headers", headers)
+        pairs = tuple(headers.items())
+        return tuple(json_reply(given["json"], status=given.get("status", 200), headers=pairs))
     kind = ErrorAnswer if "status" in given else Answer
     fault = _fault(given.pop("fault", None))
     if "fault" in value and not given:
@@ -156,7 +194,10 @@ def item_from_json(value: Any) -> Item:
         return fault
     _check_names("error" if kind is ErrorAnswer else "answer", given, _names(kind))
     if isinstance(given.get("error"), Mapping):
+        _check_names("error", given["error"], _names(ErrorAnswer))
         given["error"] = ErrorAnswer(**given["error"])
+    if isinstance(given.get("body"), str):  # JSON has no bytes
+        given["body"] = given["body"].encode()
     try:
         return kind(**given, fault=fault)
     except TypeError as error:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import accumulate
+from dataclasses import replace
+from itertools import accumulate, groupby
 from random import Random
 
 from .answers import Answer, Split
 from .compile_parts import Event
-from .ops import Body, Op, Wait
+from .ops import Body, Op, Script, Wait
 
-__all__ = ["cuts", "duration", "writes"]
+__all__ = ["cuts", "duration", "resplit", "unsplit", "writes"]
 
 _LINE_END = re.compile(rb"\r?\n")
 _MANY_BYTES = re.compile(rb"[\xc2-\xf4][\x80-\xbf]+")
@@ -45,6 +46,34 @@ def writes(answer: Answer, events: Sequence[Event], random: Random) -> list[Op]:
         if wait:
             ops.append(Wait(wait))
         ops.append(Body(body[start:end]))
+    return ops
+
+
+def unsplit(answer: Answer) -> Answer:
+    """The same with a write per event, for a fault to break; `resplit` splits what is left."""
+    if answer.split in (None, "event"):
+        return answer
+    return replace(answer, split="crlf" if answer.split == "crlf" else "event", gap=0.0)
+
+
+def resplit(answer: Answer, script: Script) -> Script:
+    """A script that a fault has made of an `unsplit` answer, its body split as that asks."""
+    if answer.split in (None, "event"):
+        return script
+    places = cuts(b"".join(op.data for op in script if isinstance(op, Body)), answer.split)
+    ops: list[Op] = []
+    begin = 0
+    for is_body, group in groupby(script, lambda op: isinstance(op, Body)):
+        if not is_body:
+            ops += group
+            continue
+        body = b"".join(op.data for op in group if isinstance(op, Body))
+        inside = [at - begin for at in places if begin < at < begin + len(body)]
+        begin += len(body)
+        for start, end in zip([0, *inside], [*inside, len(body)], strict=True):
+            if start and answer.gap:
+                ops.append(Wait(answer.gap))
+            ops.append(Body(body[start:end]))
     return ops
 
 

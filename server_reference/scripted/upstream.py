@@ -116,7 +116,7 @@ class _Reply:
     def feed(self, data: bytes) -> list[Op]:
         """What `data` says; empty is the end of the connection."""
         if data:
-            self._parser.feed_data(data)
+            self._parse(data)
             if self._refusal is not None:  # callbacks cannot raise it
                 raise UpstreamError(self._refusal)
         elif not self.has_head:
@@ -125,6 +125,17 @@ class _Reply:
             self._end(End() if self._framing == "close" else Fin())
         ops, self._ops = self._ops, []
         return ops
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._refusal = "the reply changes to another protocol than HTTP"
+        except httptools.HttpParserError:
+            if not self.has_head:
+                raise
+            if not self.has_ended:  # what follows the end is no part of the reply
+                self._end(Fin())
 
     # The parser's callbacks.
 
@@ -140,7 +151,7 @@ class _Reply:
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status < 200:
+        if status < 200 or self.has_head:
             return
         small = {name.lower(): value for name, value in self._fields}
         if small.get("content-encoding", "identity") != "identity":

@@ -83,7 +83,8 @@ def foreign_error(evidence: Evidence) -> _Seen:
         error, last = scope.error, entries[-1]
         if error is None or not _AGENTS.search(last.header("user-agent") or ""):
             continue
-        if not any(_is_of_an_sdk(kind) for kind in type(error).__mro__):
+        is_own = any(_is_of_an_sdk(kind.__module__) for kind in type(error).__mro__)
+        if not is_own and _came_through_an_sdk(error):
             name = f"{type(error).__module__}.{type(error).__qualname__}"
             if type(error).__module__.partition(".")[0] in _LOW or isinstance(error, OSError):
                 yield f"the caller got {name}, which is no error of the SDK that it uses", (last,)
@@ -109,8 +110,15 @@ def _accepted(evidence: Evidence) -> Iterator[tuple[str, Entry, Sent]]:
             yield scope.text, entries[-1], read_sent(entries[-1])
 
 
-def _is_of_an_sdk(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] in ("openai", "anthropic", "smartclient")
+def _is_of_an_sdk(module: str) -> bool:
+    return module.partition(".")[0] in ("openai", "anthropic", "smartclient")
+
+
+def _came_through_an_sdk(error: BaseException) -> bool:
+    """Not so where the caller timed out, or raised, by itself; unknown if it was never raised."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    names = [str(frame.f_globals.get("__name__", "")) for frame in frames]
+    return not frames or any(map(_is_of_an_sdk, names))
 
 
 def _short(text: str) -> str:

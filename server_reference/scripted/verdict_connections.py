@@ -35,10 +35,11 @@ def stream_not_drained(evidence: Evidence) -> _Seen:
     After the event that ends a stream the last bytes of the body still follow; who closes
     without reading them pays for a new connection at each call.
     """
+    # Who leaves, or refuses what came, may close.
     abandoned = {
         entry.number
         for scope, entries in evidence.reported
-        if scope.is_abandoned
+        if scope.is_abandoned or scope.error is not None
         for entry in entries
     }
     for connection in evidence.connections:
@@ -62,7 +63,7 @@ def no_reset_on_abandon(evidence: Evidence) -> _Seen:
     """The caller was done with a call, and the server went on with it: nothing told it to stop."""
     for scope, entries in evidence.reported:
         for entry in entries:
-            if scope.ended_at is None:
+            if scope.ended_at is None or evidence.sees_no_end(scope.ended_at + _SOON):
                 continue
             if entry.how is None:
                 yield (
@@ -104,7 +105,8 @@ def connections_leaked(evidence: Evidence) -> _Seen:
             for connection in connections
             if connection.closed_at is None
             and _was_healthy(connection, evidence)
-            and _opened_next(connection, evidence)
+            # Threads at the same time open theirs before they know that one is free.
+            and _opened_next(connection, evidence, after=_SOON)
         ]
         reuses = sum(connection.num_requests - 1 for connection in connections)
         most = _most_at_once([e for c in connections for e in evidence.on_connection[c.number]])
@@ -166,13 +168,17 @@ def _closed_after(entry: Entry, connection: ConnectionEntry) -> float:
     return (connection.closed_real or 0.0) - (entry.ended_real or 0.0)
 
 
-def _opened_next(connection: ConnectionEntry, evidence: Evidence) -> bool:
-    """Whether the same client opened another one, and used it, once this one was free."""
+def _opened_next(connection: ConnectionEntry, evidence: Evidence, *, after: float = 0.0) -> bool:
+    """Whether the same client opened another one, and used it, once this one was free.
+
+    Args:
+        after: Seconds that it must have been free for.
+    """
     carried = evidence.on_connection[connection.number]
     free = connection.closed_real or carried[-1].ended_real or 0.0
     opened = evidence.opened[connection.client]
-    after = bisect_right(opened, free)
-    return after < len(opened) and opened[after] < free + _EXPIRY
+    later = bisect_right(opened, free + after)
+    return later < len(opened) and opened[later] < free + _EXPIRY
 
 
 def _most_at_once(entries: Sequence[Entry]) -> int:

@@ -6,11 +6,10 @@ Source: RFC 9110, sections 9.2.2 and 10.2.3; openai-python#2599 and #3555, litel
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from email.utils import parsedate_to_datetime
 from itertools import pairwise
 
+from .asked import asked_wait
 from .entries import Entry
 from .evidence import Evidence, VerdictRule, verdict_rule
 from .sent import read_sent
@@ -31,7 +30,6 @@ _RETRIED_4XX = frozenset({408, 409, 425, 429})
 _NEVER_5XX = frozenset({501, 505})
 _AT_ONCE = 0.05
 _STEADY = 1.1
-_TOLERANCE, _TOLERANCE_SHARE, _DATE_TOLERANCE = 0.02, 0.01, 1.0
 
 
 @verdict_rule
@@ -39,7 +37,8 @@ def retry_storm(evidence: Evidence) -> _Seen:
     """One call is tried too often, or again and again without waiting longer each time."""
     for tries in evidence.calls:
         waits = _own_waits(tries)
-        if len(tries) > evidence.max_attempts:
+        is_poll = all(map(_is_poll, tries))
+        if len(tries) > evidence.max_attempts and not is_poll:
             span = _wait(tries[0], tries[-1])
             yield (
                 f"call {tries[0].call} was tried {len(tries)} times within {span:.3g} s; "
@@ -52,7 +51,7 @@ def retry_storm(evidence: Evidence) -> _Seen:
                 f"{max(waits) * 1000:.3g} ms after the one before; wait, and longer each time",
                 tries,
             )
-        elif len(waits) >= 3 and max(waits) < min(waits) * _STEADY:
+        elif len(waits) >= 3 and max(waits) < min(waits) * _STEADY and not is_poll:
             yield (
                 f"call {tries[0].call} was tried {len(tries)} times, always "
                 f"{min(waits):.3g} s apart; waits must grow",
@@ -64,8 +63,8 @@ def retry_storm(evidence: Evidence) -> _Seen:
 def retry_after_ignored(evidence: Evidence) -> _Seen:
     """A try came earlier than the reply before it had asked for."""
     for earlier, later in evidence.retries:
-        asked = _asked_wait(earlier, is_real_time=evidence.is_real_time)
-        if asked is None:
+        asked = asked_wait(earlier, reads_dates=evidence.is_real_time)
+        if asked is None or earlier.credential != later.credential:  # other keys, other limits
             continue
         seconds, tolerance = asked
         waited = _wait(earlier, later)
@@ -83,7 +82,8 @@ def retried_for_nothing(evidence: Evidence) -> _Seen:
     server said not to.
     """
     for earlier, later in evidence.retries:
-        if (why := _is_final(earlier)) and earlier.credential == later.credential:
+        why = None if earlier.status == 404 and _is_poll(later) else _is_final(earlier)
+        if why and earlier.credential == later.credential:
             yield (
                 f"call {later.call} was sent again after {why}; it cannot pass unchanged",
                 (earlier, later),
@@ -106,7 +106,8 @@ def body_resent_empty(evidence: Evidence) -> _Seen:
 def duplicate_after_success(evidence: Evidence) -> _Seen:
     """A call was sent again after the server had answered it in full: it is paid for twice."""
     for earlier, later in evidence.retries:
-        if earlier.is_success and _sends_same(earlier, later) and not _same_key(earlier, later):
+        is_same = _sends_same(earlier, later) and not _same_key(earlier, later)
+        if is_same and _was_answered(earlier):
             yield (
                 f"attempt {earlier.attempt} of call {later.call} was answered in full with "
                 f"{earlier.status}, and it was sent again without an idempotency-key",
@@ -139,6 +140,12 @@ def _wait(earlier: Entry, later: Entry) -> float:
     return max(0.0, later.received_at - since, later.asked_real - since_real)
 
 
+def _is_poll(entry: Entry) -> bool:
+    """Whether it asks for what may come to be, and is no retry by its own word."""
+    retries = entry.header("x-stainless-retry-count")
+    return entry.method in ("GET", "HEAD") and entry.scope is None and retries in (None, "0")
+
+
 def _own_waits(tries: Sequence[Entry]) -> list[float]:
     """Waits that the client chose itself; nothing was sent before a free replay."""
     return [
@@ -148,39 +155,6 @@ def _own_waits(tries: Sequence[Entry]) -> list[float]:
         and earlier.reply_header("retry-after-ms") is None
         and (earlier.sent_bytes or earlier.how != "cut")
     ]
-
-
-def _asked_wait(entry: Entry, *, is_real_time: bool) -> tuple[float, float] | None:
-    """Seconds to wait, and how much less is still in order; `None` if nothing was asked."""
-    if entry.status is None or entry.status < 400:
-        return None
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        text = entry.reply_header(name)
-        if text is None:
-            continue
-        seconds = _number(text)
-        if seconds is not None:
-            seconds *= unit
-            return seconds, max(_TOLERANCE, seconds * _TOLERANCE_SHARE)
-        if name == "retry-after" and is_real_time and entry.head_at is not None:
-            at = _date(text)
-            return None if at is None else (at - entry.head_at, _DATE_TOLERANCE)
-    return None
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if 0 <= number < math.inf else None
-
-
-def _date(text: str) -> float | None:
-    try:
-        return parsedate_to_datetime(text).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def _is_final(entry: Entry) -> str | None:
@@ -197,6 +171,13 @@ def _is_final(entry: Entry) -> str | None:
         return f"a 429 that says {read_sent(entry).error}: no quota or credit is left"
     is_wrong = status < 500 and status not in _RETRIED_4XX
     return f"a {status}" if is_wrong or status in _NEVER_5XX else None
+
+
+def _was_answered(entry: Entry) -> bool:
+    """Whether a whole answer was sent: its bytes may all have come, and hold an error or no end."""
+    sent = read_sent(entry)
+    is_answer = entry.is_success and entry.status in range(200, 300)
+    return is_answer and sent.has_end and sent.error is None
 
 
 def _sends_same(earlier: Entry, later: Entry) -> bool:

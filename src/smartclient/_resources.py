@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from ._answer_stream import (
+    AsyncChatCompletionStream,
+    AsyncMessageStream,
+    AsyncResponseStream,
+    ChatCompletionStream,
+    MessageStream,
+    ResponseStream,
+)
 from ._params import ChatParams, CountParams, MessageParams, ResponseParams
-from ._stream import AsyncMessageStream, AsyncStream, MessageStream, Stream
+from ._stream import AsyncStream, Stream
 from .wire.anthropic_types import Message, MessageStreamEvent, MessageTokensCount
 
 if TYPE_CHECKING:  # not needed to import: these types take time to build
@@ -139,6 +147,10 @@ class ChatCompletions:
             return self._client._start(_CHAT, params | {"stream": True}, *_CHAT_NEEDS)
         return self._client._fetch(_CHAT, params, *_CHAT_NEEDS)
 
+    def stream(self, **params: Unpack[ChatParams]) -> ChatCompletionStream:
+        """Send messages when the context is entered; the answer streams in."""
+        return ChatCompletionStream(lambda: self.create(stream=True, **params))
+
 
 class AsyncChatCompletions:
     """`client.chat.completions`: OpenAI's Chat Completions API, awaited."""
@@ -162,6 +174,10 @@ class AsyncChatCompletions:
         if stream:
             return await self._client._start(_CHAT, params | {"stream": True}, *_CHAT_NEEDS)
         return await self._client._fetch(_CHAT, params, *_CHAT_NEEDS)
+
+    def stream(self, **params: Unpack[ChatParams]) -> AsyncChatCompletionStream:
+        """Send messages when the context is entered; the answer streams in."""
+        return AsyncChatCompletionStream(lambda: self.create(stream=True, **params))
 
 
 class Responses:
@@ -190,6 +206,10 @@ class Responses:
             return self._client._start(_RESPONSES, params | {"stream": True}, *_RESPONSE_NEEDS)
         return self._client._fetch(_RESPONSES, params, *_RESPONSE_NEEDS)
 
+    def stream(self, **params: Unpack[ResponseParams]) -> ResponseStream:
+        """Send input when the context is entered; the answer streams in."""
+        return ResponseStream(lambda: self.create(stream=True, **params))
+
 
 class AsyncResponses:
     """`client.responses`: OpenAI's Responses API, awaited."""
@@ -217,3 +237,7 @@ class AsyncResponses:
             params |= {"stream": True}
             return await self._client._start(_RESPONSES, params, *_RESPONSE_NEEDS)
         return await self._client._fetch(_RESPONSES, params, *_RESPONSE_NEEDS)
+
+    def stream(self, **params: Unpack[ResponseParams]) -> AsyncResponseStream:
+        """Send input when the context is entered; the answer streams in."""
+        return AsyncResponseStream(lambda: self.create(stream=True, **params))

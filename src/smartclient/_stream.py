@@ -1,13 +1,12 @@
-"""Streams of our own client: typed events as they come, and the message they add up to.
+"""Streams of our own client: typed events as they come.
 
-`Stream` and `AsyncStream`, `MessageStream` and `AsyncMessageStream` have the same methods;
-what they decide stands in `_Events`.
+`Stream` and `AsyncStream` have the same methods; what they decide stands in `_Events`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Generic, Self, TypeVar
 
 from ._call import Reply
@@ -17,7 +16,7 @@ from .report import CallReport
 from .transports.body import AsyncBody, Body
 from .transports.intake import Chunk
 
-__all__ = ["AsyncMessageStream", "AsyncStream", "MessageStream", "Stream"]
+__all__ = ["AsyncStream", "Stream"]
 
 ValueT = TypeVar("ValueT")
 
@@ -30,7 +29,7 @@ class _Events(Generic[ValueT]):
         self._queue: deque[ValueT] = deque()
         self._seen: list[ValueT] = []
         self._error: SmartClientError | None = None
-        self._is_terminal = self._is_closed = False
+        self._is_terminal = self._is_closed = self._has_ended = False
 
     @property
     def request_id(self) -> str | None:
@@ -61,7 +60,7 @@ class _Events(Generic[ValueT]):
         return value
 
     def _partial(self) -> Any:
-        """The typed message, as far as it has come."""
+        """The typed answer, as far as it has come."""
         adapter = self._reply.call.adapter
         if adapter is None or not self._seen:
             return None
@@ -72,15 +71,32 @@ class _Events(Generic[ValueT]):
 
     def _check_end(self) -> None:
         """Raise, once, when the stream ended early and not because its reader closed it."""
-        is_early = not self._is_closed and self._reply.handle.intake.is_cut_short
-        self._is_closed = True
-        if is_early:
-            raise self._ended_early()
+        was_closed, self._is_closed = self._is_closed, True
+        if was_closed:
+            return
+        if self._reply.handle.intake.is_cut_short:
+            raise self._incomplete(
+                f"ended after {len(self._seen)} events without its terminal event, so the answer "
+                "may be cut"
+            )
+        self._has_ended = True
 
-    def _ended_early(self) -> IncompleteStreamError:
+    def _whole(self) -> Any:
+        """The typed answer of a stream that nobody reads any more; a part of one is an error."""
+        if not (self._is_terminal or self._has_ended):
+            raise self._incomplete(
+                f"was left after {len(self._seen)} events, before its end; read on before it is "
+                "closed"
+            )
+        return self._partial()
+
+    def _text(self, value: Any) -> str:
+        adapter = self._reply.call.adapter
+        return "" if adapter is None else adapter.text(value)
+
+    def _incomplete(self, what: str) -> IncompleteStreamError:
         return IncompleteStreamError(
-            f"the stream of {self._reply.call.origin} ended after {len(self._seen)} events "
-            "without its terminal event, so the answer may be cut; what came is in .partial",
+            f"the stream of {self._reply.call.origin} {what}; what came is in .partial",
             partial=self._partial(),
         )
 
@@ -189,151 +205,3 @@ class AsyncStream(_Events[ValueT]):
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
-
-
-class MessageStream:
-    """A message that streams in; `with client.messages.stream(...) as stream:`.
-
-    Iterate it for events, or `text_stream` for text alone.
-    """
-
-    def __init__(self, start: Callable[[], Stream[Any]]) -> None:
-        self._start = start
-        self._entered: Stream[Any] | None = None
-
-    def __enter__(self) -> Self:
-        self._entered = self._start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stream.close()
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._stream
-
-    @property
-    def text_stream(self) -> Iterator[str]:
-        """The text, piece by piece."""
-        return (text for event in self._stream if (text := _text(event)))
-
-    def get_final_message(self) -> Any:
-        """Read to the end; the whole message."""
-        for _ in self._stream:
-            pass
-        return self.current_message
-
-    def get_final_text(self) -> str:
-        """Read to the end; the text of every text block, joined."""
-        return _all_text(self.get_final_message())
-
-    @property
-    def current_message(self) -> Any:
-        """The message, as far as it has been read."""
-        return self._stream._partial()
-
-    @property
-    def request_id(self) -> str | None:
-        """What to quote to the provider."""
-        return self._stream.request_id
-
-    @property
-    def report(self) -> CallReport | None:
-        """What happened to this call; `None` until the stream has ended."""
-        return self._stream.report
-
-    def close(self) -> None:
-        """End it early."""
-        self._stream.close()
-
-    @property
-    def _stream(self) -> Stream[Any]:
-        if self._entered is None:
-            raise RuntimeError("nothing was sent yet: enter it first, with ... as stream:")
-        return self._entered
-
-
-class AsyncMessageStream:
-    """A message that streams in; `async with client.messages.stream(...) as stream:`."""
-
-    def __init__(self, start: Callable[[], Awaitable[AsyncStream[Any]]]) -> None:
-        self._start = start
-        self._entered: AsyncStream[Any] | None = None
-
-    async def __aenter__(self) -> Self:
-        self._entered = await self._start()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._stream.close()
-
-    def __aiter__(self) -> AsyncIterator[Any]:
-        return self._stream
-
-    @property
-    def text_stream(self) -> AsyncIterator[str]:
-        """The text, piece by piece."""
-        return _TextPieces(self._stream)
-
-    async def get_final_message(self) -> Any:
-        """Read to the end; the whole message."""
-        async for _ in self._stream:
-            pass
-        return self.current_message
-
-    async def get_final_text(self) -> str:
-        """Read to the end; the text of every text block, joined."""
-        return _all_text(await self.get_final_message())
-
-    @property
-    def current_message(self) -> Any:
-        """The message, as far as it has been read."""
-        return self._stream._partial()
-
-    @property
-    def request_id(self) -> str | None:
-        """What to quote to the provider."""
-        return self._stream.request_id
-
-    @property
-    def report(self) -> CallReport | None:
-        """What happened to this call; `None` until the stream has ended."""
-        return self._stream.report
-
-    async def close(self) -> None:
-        """End it early."""
-        await self._stream.close()
-
-    aclose = close
-
-    @property
-    def _stream(self) -> AsyncStream[Any]:
-        if self._entered is None:
-            raise RuntimeError("nothing was sent yet: enter it first, async with ... as stream:")
-        return self._entered
-
-
-class _TextPieces:
-    # An iterator, not a generator: one that is dropped half-read leaves nothing to finalise.
-    def __init__(self, stream: AsyncStream[Any]) -> None:
-        self._stream = stream
-
-    def __aiter__(self) -> AsyncIterator[str]:
-        return self
-
-    async def __anext__(self) -> str:
-        while True:
-            text = _text(await anext(self._stream))
-            if text:
-                return text
-
-
-def _text(event: Any) -> str:
-    if event.type != "content_block_delta" or event.delta is None:
-        return ""
-    text = event.delta.text
-    return text if isinstance(text, str) else ""
-
-
-def _all_text(message: Any) -> str:
-    blocks = message.content if message is not None else None
-    return "".join(block.text or "" for block in blocks or () if block.type == "text")

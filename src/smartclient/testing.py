@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any, TypeVar
 
 import msgspec
 
 from ._call import Call, Headers, Origin, Reply, Timeout, Trace
+from ._clock import SystemClock
 from ._flow import Effect, Flow
 from .wire import Failure, recognise
 
@@ -26,20 +29,36 @@ RATE_LIMITED = Failure(
 class ManualClock:
     """A clock that only moves when it is told to; sleeping moves it at once.
 
+    Threads may share it, so a scripted server can be given the same object: what either end
+    waits then passes at once, for both.
+
     Args:
         at: Unix seconds it starts at, for both of its times.
 
     Attributes:
-        slept: Every wait so far, in seconds.
+        slept: Every wait so far, in seconds, of everybody who has this clock.
     """
+
+    # The scripted server has one of its own, on which a sleep can also last until a test ends
+    # it. The two packages never import each other, and a policy's test needs only this much.
 
     def __init__(self, at: float = 1_700_000_000.0) -> None:
         self._at = at
+        self._lock = threading.Lock()
         self.slept: list[float] = []
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass."""
-        self._at += seconds
+        """Let `seconds` pass.
+
+        Raises:
+            ValueError: `seconds` is negative or not finite.
+        """
+        if not 0 <= seconds < inf:
+            raise ValueError(
+                f"a clock never goes back: advance by at least 0 s and finite, not {seconds}"
+            )
+        with self._lock:  # adding reads and writes
+            self._at += seconds
 
     def now(self) -> float:
         return self._at
@@ -48,11 +67,12 @@ class ManualClock:
         return self._at
 
     def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
         self.slept.append(seconds)
-        self._at += seconds
 
     async def sleep_async(self, seconds: float) -> None:
         self.sleep(seconds)
+        await SystemClock().sleep_async(0)  # one that waits again and again starves nobody
 
 
 def a_call(

@@ -13,6 +13,7 @@ from tests.end_to_end.http2_player import Watcher, player
 from tests.end_to_end.net_sides import Side
 from tests.end_to_end.raw_http2 import RawHttp2
 from tests.end_to_end.tiny_calls import ANN, BOB
+from tests.end_to_end.virtual_calls import Shared
 
 if TYPE_CHECKING:
     from server_reference.gateway.server import Server
@@ -30,6 +31,14 @@ def no_idle_connections() -> Iterator[None]:
 def side(request: pytest.FixtureRequest) -> Side:
     """Both bodies of `smartclient.net`."""
     return Side(request.param)
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def shared(request: pytest.FixtureRequest) -> Iterator[Shared]:
+    """A scripted server, once it serves, and our client of either kind, on one clock."""
+    both = Shared(is_async=request.param == "asyncio")
+    yield both
+    both.stop()
 
 
 @pytest.fixture(scope="session")

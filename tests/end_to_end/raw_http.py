@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-__all__ = ["Reply", "Stream", "opened", "post", "send", "talk", "until"]
+__all__ = ["Reply", "Stream", "num_open_files", "opened", "post", "send", "talk", "until"]
 
 
 @dataclass
@@ -124,6 +125,11 @@ class Stream:
         linger = struct.pack("ii", 1, 0)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self._socket.close()
+
+
+def num_open_files() -> int:
+    """Files and sockets of this process, in which the servers under test live too."""
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def until(condition: Callable[[], bool], *, seconds: float = 10.0) -> None:

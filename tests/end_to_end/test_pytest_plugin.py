@@ -123,8 +123,23 @@ def test_environment(llm_server, llm_server_env):
         assert other.messages.create(max_tokens=5, **ASKED).content[0].text == "Hello"
 
 
+def test_no_proxy_of_the_machine_is_asked(llm_server_env, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    assert os.environ["no_proxy"].startswith("mine.example,")
+    with openai.OpenAI(max_retries=0) as client, pytest.raises(openai.BadRequestError):
+        client.chat.completions.create(**ASKED)
+
+
+def test_no_header_of_the_machine_is_sent(llm_server, llm_server_env):
+    llm_server.on("Hello")
+    with anthropic.Anthropic() as client:
+        client.messages.create(max_tokens=5, **ASKED)
+    assert llm_server.journal.entries()[0].header("x-mine") is None
+
+
 def test_environment_is_put_back():
     assert os.environ["OPENAI_BASE_URL"] == "http://mine" and "NO_PROXY" not in os.environ
+    assert os.environ["no_proxy"] == "mine.example"
 
 
 def test_real(reference_server, reference_server_env):
@@ -169,6 +184,8 @@ def run_suite(folder, source, *arguments):
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         "OPENAI_BASE_URL": "http://mine",
         "ANTHROPIC_AUTH_TOKEN": "mine",
+        "ANTHROPIC_CUSTOM_HEADERS": "x-mine: 1",
+        "no_proxy": "mine.example",
     }
     environment.pop("NO_PROXY", None)
     plugins = ["-p", "server_reference.pytest_plugin", "-p", "no:cacheprovider"]
@@ -210,6 +227,34 @@ def test_a_guilty_client_fails_the_teardown_with_the_reason(suite):
     assert "ERROR at teardown of test_guilty" in suite
     assert "VerdictError: the client is at fault" in suite
     assert "they differ from character 5" in suite
+
+
+FAILING_SUITE = """
+import urllib.request
+
+import pytest
+
+
+@pytest.mark.llm_server("Hello")
+def test_wrong(llm_server):
+    for _ in range(2):
+        urllib.request.urlopen(f"{llm_server.base_url}/v1/models?api_key=0123456789").close()
+    assert False
+
+
+@pytest.mark.llm_server("Hello", ignore=["nonesuch"])
+def test_wrong_in_its_marker_too(llm_server):
+    assert False
+"""
+
+
+def test_a_failed_test_shows_the_verdict(tmp_path):
+    output = run_suite(tmp_path, FAILING_SUITE)
+
+    assert "llm_server" in output
+    assert "misplaced_key: a key came in the URL" in output
+    assert "'nonesuch' is no rule of a verdict" in output
+    assert "0123456789" not in output.replace("api_key=0123456789", "")
 
 
 def test_an_unknown_option_is_an_error_that_names_the_nearest(suite):

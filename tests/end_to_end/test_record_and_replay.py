@@ -224,10 +224,36 @@ def test_a_server_that_stops_keeps_what_had_come(calls):
     assert (one.reply.ending, one.reply.writes[0].data) == ("unfinished", b"ok")
 
 
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNK = OK + b"transfer-encoding: chunked\r\n\r\n2\r\nok\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "ending"),
+    [
+        pytest.param(OK + b"content-length: 2\r\n\r\nokmore", "end", id="bytes-after-the-end"),
+        pytest.param((OK + b"content-length: 2\r\n\r\nok") * 2, "end", id="a-second-reply"),
+        pytest.param(CHUNK + b"zz\r\n", "fin", id="a-size-that-is-none"),
+    ],
+)
+def test_what_came_before_an_upstreams_mistake_is_recorded(calls, sent, ending):
+    with server_reference.scripted([Raw(sent), Fin()]) as upstream:
+        [reply] = recorded_at(upstream, calls, chat())
+
+    [one] = Recording.load(calls).exchanges
+    assert b"ok" in reply
+    assert (one.reply.ending, [write.data for write in one.reply.writes]) == (ending, [b"ok"])
+
+
 @pytest.mark.parametrize(
     ("script", "said"),
     [
         pytest.param([Fin()], b"it closed the connection", id="closes"),
+        pytest.param(
+            [Raw(b"HTTP/1.1 101 X\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"), Fin()],
+            b"changes to another protocol",
+            id="upgrades",
+        ),
         pytest.param([Raw(b"SSH-2.0-x\r\n"), Fin()], b"gave no reply", id="no-http"),
         pytest.param(
             [Head(200, (("content-encoding", "gzip"),)), Body(b"x"), End()],

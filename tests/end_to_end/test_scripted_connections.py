@@ -25,6 +25,8 @@ from server_reference.scripted.ops import (
 from tests.end_to_end.raw_http import send
 from tests.end_to_end.scripted_raw import OK, RawClient, Watcher, playing
 
+LONG = b"a" * 2**23
+
 
 @pytest.fixture(scope="module")
 def contexts():
@@ -43,6 +45,7 @@ def contexts():
         pytest.param([Fin()], None, b"", id="closed-at-once"),
         pytest.param([Reset()], ConnectionResetError, b"", id="reset-at-once"),
         pytest.param([Raw(b"220 mail\r\n"), Fin()], None, b"220 mail\r\n", id="no-http"),
+        pytest.param([Raw(LONG), Fin()], None, LONG, id="more-than-a-socket-holds"),
     ],
 )
 def test_a_connection_can_fail_before_a_request(greeting, error, sent):
@@ -58,7 +61,7 @@ def met(server):
     data = b""
     try:
         with RawClient(server).socket as client:
-            while piece := client.recv(1000):
+            while piece := client.recv(2**16):
                 data += piece
     except OSError as error:  # the reset may come while it still connects
         return data, type(error)

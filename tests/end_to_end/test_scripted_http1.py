@@ -8,7 +8,18 @@ import random
 import pytest
 
 from server_reference.scripted import Answer, ManualClock
-from server_reference.scripted.ops import Body, End, Fin, HalfClose, Head, Pause, Raw, Reset, Wait
+from server_reference.scripted.ops import (
+    Body,
+    End,
+    Fin,
+    HalfClose,
+    Head,
+    NoCloseNotify,
+    Pause,
+    Raw,
+    Reset,
+    Wait,
+)
 from tests.end_to_end.scripted_raw import OK, RawClient, Watcher, outcome, playing, wait_until
 
 
@@ -45,6 +56,38 @@ def test_requests_wait_while_one_is_played():
         sent = client.until(b"fast")
 
     assert sent.index(b"ok") < sent.index(b"fast")
+
+
+def test_who_sends_many_requests_at_once_is_read_again_when_they_are_answered():
+    """More than wait in line are left in the socket, and none of them is lost."""
+    clock = ManualClock()
+    asked = []
+
+    def slow_first(received):
+        asked.append(received.path)
+        return [Wait(5), *OK] if received.path == "/0" else OK
+
+    with playing(slow_first, clock=clock) as (_, client):
+        for number in range(200):
+            client.get(f"/{number}")
+        wait_until(lambda: clock.sleeping)
+        clock.advance(5)
+        sent = b""
+        while sent.count(b"\r\n\r\nok") < 200:
+            sent += client.until(b"ok")
+
+    assert asked == [f"/{number}" for number in range(200)]
+
+
+def test_all_of_a_body_has_left_when_the_next_operation_is_performed():
+    body = b"a" * 2**23
+    script = [Head(200, framing="close"), Body(body), NoCloseNotify()]
+
+    with playing([script]) as (_, client):
+        client.get()
+        _, _, sent = client.rest().partition(b"\r\n\r\n")
+
+    assert len(sent) == len(body)
 
 
 @pytest.mark.parametrize(

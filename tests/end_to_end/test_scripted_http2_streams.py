@@ -236,3 +236,14 @@ def test_a_server_that_stops_tells_of_what_it_broke_off(watcher):
         server.stop()
 
     assert watcher.seen[-2:] == [("ended", 1, "stopped"), ("closed", "h2", "stopped")]
+
+
+def test_a_reply_that_nobody_reads_is_abandoned(play, watcher):
+    client = play([Head(200), Body(bytes(30 * 2**20)), End()], settings={4: 2**31 - 1})
+    client.grant(0, 2**31 - 1 - 65_535)
+
+    client.ask()
+    watcher.wait_for("request", 1, b"")
+    client.close()
+
+    watcher.wait_for("ended", 1, "abandoned")

@@ -13,7 +13,7 @@ import pytest
 import server_reference
 from server_reference.gateway.metering import Usage
 from server_reference.gateway.server import ServerStartError
-from tests.end_to_end.raw_http import opened, post, send, talk, until
+from tests.end_to_end.raw_http import num_open_files, opened, post, send, talk, until
 from tests.end_to_end.tiny_calls import ANN, BOB, BOTH, chat, messages
 from tests.server_reference.asgi import events
 
@@ -38,6 +38,20 @@ def test_a_completion_streams(tiny_server):
     assert last[1]["choices"][0]["finish_reason"] == "length"
     assert usage[1]["usage"]["completion_tokens"] == 4
     assert (comment, done) == (":", (None, "[DONE]"))
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/health", None), ("/v1/messages", messages(stream=True))]
+)
+def test_a_connection_that_its_client_closes_is_given_back_at_once(tiny_server, path, body):
+    """Not after `keep_alive_timeout`: clients that come and go would use up all descriptors."""
+    before = num_open_files()
+
+    for _ in range(3):
+        method = "GET" if body is None else "POST"
+        send(tiny_server.base_url, method, path, body, headers={"x-api-key": ANN})
+
+    until(lambda: num_open_files() <= before, seconds=5)
 
 
 def test_both_apis_and_both_forms_say_the_same(tiny_server):

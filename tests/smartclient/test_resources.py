@@ -102,14 +102,33 @@ def test_chunks_of_a_chat_stream_in(home):
     assert chunks[0].choices[0].delta.content == "Paris"
 
 
-def test_a_message_stream_is_sent_when_it_is_entered(home):
-    client, provider = an_anthropic(home, a_stream(*ANSWER))
+@pytest.mark.parametrize(
+    ("a_client", "start", "pieces"),
+    [
+        pytest.param(an_anthropic, lambda c: c.messages.stream(**GIVEN), ANSWER, id="message"),
+        pytest.param(
+            an_openai,
+            lambda c: c.chat.completions.stream(**CHAT_GIVEN),
+            [a_chunk("Paris"), DONE],
+            id="chat",
+        ),
+        pytest.param(
+            an_openai,
+            lambda c: c.responses.stream(**RESPONSE_GIVEN),
+            [CREATED, DELTA, COMPLETED],
+            id="response",
+        ),
+    ],
+)
+def test_an_answer_stream_is_sent_when_it_is_entered(home, a_client, start, pieces):
+    client, provider = a_client(home, a_stream(*pieces))
 
-    stream = client.messages.stream(**GIVEN)
+    stream = start(client)
     assert provider.calls == []
     home.enter(stream)
 
     assert home.do(stream.get_final_text()) == "Paris"
+    assert json.loads(provider.calls[0].body)["stream"] is True
     assert stream.report is client.last_report
 
 

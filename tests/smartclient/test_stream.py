@@ -1,4 +1,4 @@
-"""Typed events as they come, and the message they add up to."""
+"""Typed events as they come."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from smartclient._errors import (
     MalformedReplyError,
     OverloadedError,
     SmartClientError,
-    StatusError,
 )
-from smartclient._stream import AsyncMessageStream, AsyncStream, MessageStream, Stream
+from smartclient._stream import AsyncStream, Stream
 from smartclient.testing import a_call
 from smartclient.wire.encode import encode
 from tests.smartclient.fakes import BLOCKING, DONE, OVERLOAD, START, STOP, a_chunk, a_stream, text
@@ -30,31 +29,13 @@ def a_typed_stream(world, *pieces, path="/v1/messages", taps=(), **headers):
     return (AsyncStream if world.is_async else Stream)(reply), response
 
 
-def a_message_stream(world, *pieces, **headers):
-    stream, response = a_typed_stream(world, *pieces, **headers)
-    if not world.is_async:
-        return MessageStream(lambda: stream), response
-
-    async def start():
-        return stream
-
-    return AsyncMessageStream(start), response
-
-
-@pytest.mark.parametrize(
-    ("blocking", "awaited"),
-    [
-        pytest.param(Stream, AsyncStream, id="stream"),
-        pytest.param(MessageStream, AsyncMessageStream, id="message-stream"),
-    ],
-)
-def test_both_have_the_same_methods(blocking, awaited):
+def test_both_have_the_same_methods():
     def methods(kind):
         names = {name for name, part in vars(kind).items() if callable(part)}
         return {name.replace("__a", "__", 1) for name in names} - {"aclose", "close"}
 
-    assert methods(blocking) == methods(awaited)
-    assert list(inspect.signature(blocking.close).parameters) == ["self"]
+    assert methods(Stream) == methods(AsyncStream)
+    assert list(inspect.signature(Stream.close).parameters) == ["self"]
 
 
 def test_events_come_in_their_order(world):
@@ -313,77 +294,3 @@ def test_a_dropped_stream_is_cut_at_once(home):
     del stream
 
     assert response.num_cuts == 1
-
-
-# The message that streams in.
-
-
-def test_a_message_adds_up(world):
-    stream, _ = a_message_stream(world, *ANSWER)
-
-    world.enter(stream)
-    message = world.do(stream.get_final_message())
-    world.exit(stream)
-
-    assert (message.content[0].text, message.stop_reason) == ("Paris", "end_turn")
-
-
-def test_the_text_of_all_blocks_is_joined(world):
-    stream, _ = a_message_stream(world, *ANSWER)
-
-    world.enter(stream)
-
-    assert world.do(stream.get_final_text()) == "Paris"
-
-
-def test_text_comes_piece_by_piece(world):
-    stream, _ = a_message_stream(world, *ANSWER)
-
-    world.enter(stream)
-
-    assert world.all(stream.text_stream) == ["Pa", "ris"]
-
-
-def test_events_and_the_message_so_far(world):
-    stream, _ = a_message_stream(world, *ANSWER, request_id="req_1")
-
-    world.enter(stream)
-    assert stream.current_message is None
-    for _ in range(3):
-        world.first(stream)
-
-    assert stream.current_message.content[0].text == "Pa"
-    assert stream.request_id == "req_1"
-    assert stream.report is None
-
-
-def test_a_message_stream_can_be_closed_early(world):
-    stream, response = a_message_stream(world, *ANSWER)
-
-    world.enter(stream)
-    world.do(stream.close())
-
-    assert response.closed == [False]
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        pytest.param(lambda stream, world: world.all(stream), id="events"),
-        pytest.param(lambda stream, world: world.all(stream.text_stream), id="text"),
-        pytest.param(lambda stream, world: stream.current_message, id="message"),
-    ],
-)
-def test_a_message_stream_that_was_not_entered_says_so(world, use):
-    stream, _ = a_message_stream(world, *ANSWER)
-
-    with pytest.raises(RuntimeError, match=r"enter it first, (async )?with"):
-        use(stream, world)
-
-
-def test_an_error_passes_through_the_helpers(world):
-    stream, _ = a_message_stream(world, START, text("Pa"), OVERLOAD)
-
-    world.enter(stream)
-    with pytest.raises(StatusError, match="busy"):
-        world.do(stream.get_final_text())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import trio
 
 from smartclient._flow import Sleep, exchange, sleep
 from smartclient.testing import ManualClock, a_call, a_reply, play
@@ -19,6 +20,32 @@ def test_a_manual_clock_moves_when_it_is_told_to():
 
     assert clock.now() == clock.monotonic() == 110.0
     assert clock.slept == [2.0, 3.0]
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf")])
+def test_a_manual_clock_never_goes_back(seconds):
+    with pytest.raises(ValueError, match=f"at least 0 s and finite, not {seconds}"):
+        ManualClock().advance(seconds)
+
+
+def test_a_wait_on_a_manual_clock_lets_the_others_of_its_loop_run():
+    """Else a server that waits again and again on it could not be stopped."""
+
+    async def beside():
+        clock, seen = ManualClock(), []
+        asyncio.get_running_loop().call_soon(seen.append, "ran")
+        await clock.sleep_async(1.0)
+        return seen
+
+    assert asyncio.run(beside()) == ["ran"]
+
+
+def test_a_manual_clock_is_slept_on_under_trio_too():
+    clock = ManualClock(100.0)
+
+    trio.run(clock.sleep_async, 3.0)
+
+    assert clock.now() == 103.0
 
 
 def test_play_answers_in_order():

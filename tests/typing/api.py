@@ -9,7 +9,9 @@ import openai
 
 import server_reference
 import smartclient
-from smartclient import AsyncClient, CallReport, Client, Settings, Timeout
+from server_reference.scripted import ManualClock
+from server_reference.scripted.config import ScriptedConfig
+from smartclient import AsyncClient, CallReport, Client, Settings, Timeout, testing
 from smartclient.policies.retry import retry_after
 from smartclient.report import Stage
 from smartclient.wire.anthropic_types import Message, MessageTokensCount
@@ -33,6 +35,8 @@ def sync_client() -> None:
         with client.messages.stream(model="m", max_tokens=1, messages=MESSAGES) as stream:
             for text in stream.text_stream:
                 assert_type(text, str)
+            assert_type(stream.get_final_message(), Message)
+            assert_type(stream.current_message, Message | None)
 
 
 def chat_client() -> None:
@@ -43,6 +47,10 @@ def chat_client() -> None:
     assert_type(answer, ChatCompletion)
     for chunk in client.chat.completions.create(model="m", messages=MESSAGES, stream=True):
         assert_type(chunk, ChatCompletionChunk)
+    with client.chat.completions.stream(model="m", messages=MESSAGES) as stream:
+        for chunk in stream:
+            assert_type(chunk, ChatCompletionChunk)
+        assert_type(stream.get_final_completion(), ChatCompletion)
 
 
 def response_client(client: Client) -> None:
@@ -52,6 +60,10 @@ def response_client(client: Client) -> None:
     client.responses.create(model="m", input=[*response.output, *MESSAGES], max_output_tokens=9)
     for event in client.responses.create(model="m", input=MESSAGES, stream=True):
         assert_type(event, ResponseStreamEvent)
+    with client.responses.stream(model="m", input="Hello") as stream:
+        for event in stream.until_done():
+            assert_type(event, ResponseStreamEvent)
+        assert_type(stream.get_final_response(), Response)
 
 
 async def async_client() -> None:
@@ -61,6 +73,9 @@ async def async_client() -> None:
         async with client.messages.stream(model="m", max_tokens=1, messages=MESSAGES) as stream:
             async for text in stream.text_stream:
                 assert_type(text, str)
+        async with client.responses.stream(model="m", input="Hello") as responding:
+            assert_type(await responding.get_final_response(), Response)
+            assert_type(await responding.get_final_text(), str)
 
 
 def wrapped_clients_keep_their_types() -> None:
@@ -87,6 +102,11 @@ def server() -> None:
     with server_reference.start("tiny", api_keys=["k"]) as running:
         assert_type(running.base_url, str)
         running.stop()
+
+
+def one_clock_for_both_ends() -> None:
+    Settings(clock=ManualClock(auto_advance=True))
+    ScriptedConfig(clock=testing.ManualClock())
 
 
 def mistakes(client: Client) -> None:

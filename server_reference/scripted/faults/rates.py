@@ -8,6 +8,7 @@ from itertools import accumulate
 from random import Random
 from typing import Any
 
+from ..given import check_kind
 from ..ops import Script
 from ..request import Received
 from .pieces import UnfitError
@@ -55,6 +56,8 @@ def faults_at(rates: Mapping[str, float | Mapping[str, Any]], *, seed: int = 0) 
         ValueError: A name or parameter is unknown, or a rate is no share.
         TypeError: A value is of another type.
     """
+    check_kind("faults_at: rates", rates, Mapping)
+    check_kind("faults_at: seed", seed, int)
     made: list[tuple[PresetFault, float]] = []
     for name, given in rates.items():
         parameters = dict(given) if isinstance(given, Mapping) else {"rate": given}

@@ -10,11 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Literal
 
-import msgspec
-
 from ..answers import ErrorAnswer
-from ..compile import json_reply
-from ..compile_errors import error_fields, id_header, speaks_anthropic
+from ..compile import error_reply
+from ..compile_errors import speaks_anthropic
 from ..nearest import unknown
 from ..ops import Script
 from ..providers.rate_headers import Level, rate_headers
@@ -62,8 +60,7 @@ _GIVE_UP = "Beyond a limit do not wait at all: raise, with what was asked."
     "openai-python 3.57 and anthropic-sdk-python 2.14, run; openai-python#821 (many clients at "
     "once)",
     right="Send again after 408, 409, 425, 429, 500, 502, 503, 504 and 529, with growing waits "
-    "that "
-    "vary; never after 501, 505 or another 4xx.",
+    "that vary; never after 501, 505 or another 4xx.",
 )
 def refused_status(
     status: Status = 429, retry_after: Seconds | None = None, type: str | None = None
@@ -253,9 +250,7 @@ def quota_exceeded(error: str | None = None) -> Break:
 
     def refused(reply: Reply, received: Received) -> Script:
         own = "enforced_spend_limit_reached" if speaks_anthropic(received) else "insufficient_quota"
-        status, body, headers = refusal(error or own)
-        fields = (id_header(received), *headers.items())
-        return json_reply(body, status=status, headers=fields)
+        return error_reply(refusal(error or own).answer(), received)
 
     return refused
 
@@ -368,9 +363,7 @@ def _refused(
     status: int, fields: _Fields, *, type: str | None = None, message: str | None = None
 ) -> Break:
     def refused(reply: Reply, received: Received) -> Script:
-        error = ErrorAnswer(status, type=type, message=message)
-        body = msgspec.json.encode(error_fields(error, received))
-        headers = (id_header(received), *fields(received).items())
-        return json_reply(body, status=status, headers=headers)
+        error = ErrorAnswer(status, type=type, message=message, headers=fields(received))
+        return error_reply(error, received)
 
     return refused

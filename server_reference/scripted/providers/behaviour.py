@@ -52,7 +52,7 @@ class Behaviour(Provider, Observer):
         self._count = (prompt_cache or CacheRules()).count
         self._visits: OrderedDict[int, _Visit] = OrderedDict()
 
-    def clear(self) -> None:
+    def reset(self) -> None:
         """Forget every prompt, and fill every limit."""
         if self.limits is not None:
             self.limits.clear()

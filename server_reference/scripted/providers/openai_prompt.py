@@ -15,7 +15,7 @@ from .cache_rules import CacheRules, openai_version
 from .prompt_walk import Mark, Prompt, PromptWalk, canonical, digest, objects
 from .refusals import Refusal, invalid
 
-__all__ = ["OPENAI_TTLS", "CacheOptions", "OpenAIPrompt", "read_openai"]
+__all__ = ["OPENAI_TTLS", "CacheOptions", "OpenAIPrompt", "owner_of", "read_openai"]
 
 OPENAI_TTLS: Mapping[str, float] = {"30m": 1800.0, "12h": 43200.0}
 _MAX_WRITES = 4
@@ -99,8 +99,7 @@ def read_openai(received: Received, caller: str, rules: CacheRules) -> OpenAIPro
 def _walk(received: Received, caller: str, rules: CacheRules, has_breakpoints: bool) -> PromptWalk:
     """The walk up to the conversation: who asks, what the model is shown before it."""
     body = received.fields
-    owner = [received.header("openai-organization"), received.header("openai-project")]
-    walk = PromptWalk(rules, "openai", caller, canonical(owner), received.model or "")
+    walk = PromptWalk(rules, "openai", caller, owner_of(received), received.model or "")
     shown = _settings(body)
     before = {"previous_response_id": body.get("previous_response_id")}
     if has_breakpoints:
@@ -113,6 +112,12 @@ def _walk(received: Received, caller: str, rules: CacheRules, has_breakpoints: b
     for tool in objects(body.get("tools")):
         walk.add("tools", tool)
     return walk
+
+
+def owner_of(received: Received) -> str:
+    """Whose prompts the request may read: a key may act for several."""
+    names = ("openai-organization", "openai-project")
+    return canonical([received.header(name) for name in names])
 
 
 def _settings(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from .cache_entries import CacheEntries
 from .cache_rules import CacheRules
 from .callers import Clock, caller_of, vendor_of
 from .openai_automatic import Machines, automatic_prefix
-from .openai_prompt import OPENAI_TTLS, OpenAIPrompt, read_openai
+from .openai_prompt import OPENAI_TTLS, OpenAIPrompt, owner_of, read_openai
 from .prompt_walk import Mark, Prompt
 from .refusals import Refusal, invalid
 
@@ -166,7 +166,7 @@ class PromptCache:
         self._remember(received, request.prompt, caller, reading)
 
     def _automatic(self, received: Received, caller: str, prompt: Prompt) -> Reading:
-        scope = f"{caller} {received.model}"
+        scope = f"{caller} {received.model} {owner_of(received)}"
         key = str(received.fields.get("prompt_cache_key") or "")
         machine = self._machines.route(prompt, scope, key, received.received_at)
         prefix = automatic_prefix(prompt, machine, self._rules.count)

@@ -45,14 +45,19 @@ def _seconds(seconds: float) -> str:
 
 
 def _milliseconds(seconds: float) -> str:
-    return str(math.ceil(seconds * 1000))
+    return str(math.ceil(round(seconds * 1000, 6)))
+
+
+def _fraction(seconds: float) -> str:
+    # Rounded before ceil: 2.007 * 1000 is a little more than 2007.
+    return f"{math.ceil(round(seconds * 1000, 6)) / 1000:.3f}"
 
 
 _Fields = Callable[[float, float], dict[str, str]]
 
 RETRY_AFTER_FORMS: Mapping[str, _Fields] = {
     "seconds": lambda wait, now: {"retry-after": _seconds(wait)},
-    "fraction": lambda wait, now: {"retry-after": f"{wait:.3f}"},
+    "fraction": lambda wait, now: {"retry-after": _fraction(wait)},
     "ms": lambda wait, now: {"retry-after-ms": _milliseconds(wait)},
     "both": lambda wait, now: {
         "retry-after": _seconds(wait),

@@ -18,7 +18,7 @@ from .homes import Home, all_homes, home_of_loop
 from .http1_request import head_of
 from .link import Lane, Link
 from .opening import open_stream
-from .options import DEFAULTS, SYSTEM_CLOCK, NetOptions
+from .options import DEFAULTS, REAL, SYSTEM_CLOCK, NetOptions
 from .pool import Counts, Pool, Waiter
 from .refusals import check_forwarded
 from .routes import Route, Routes
@@ -112,7 +112,7 @@ class AsyncConnections:
                 if connection not in pool.active:
                     break  # closed meanwhile, and its place was given away
                 # Its place is kept: whoever has waited in line does not wait again.
-                unfit, connection = connection, pool.swap(connection, self._clock.monotonic())
+                unfit, connection = connection, pool.swap(connection, REAL())
                 if unfit not in pool.active:  # where it is, others' calls are on it
                     unfit.drop()
             else:
@@ -124,7 +124,7 @@ class AsyncConnections:
         """An idle connection, or `None` and a place to open one; waits for either."""
         self._check_open()
         started = self._clock.monotonic()
-        pool, connection = home.enter(route, started)
+        pool, connection = home.enter(route, REAL())  # connections live in real time
         if connection is None and not pool.reserve():
             try:
                 connection = await self._queue(pool, call, timeline)

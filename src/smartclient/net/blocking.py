@@ -18,7 +18,7 @@ from .failures import BadReplyError
 from .http1 import ReplyParser
 from .http1_request import LAST_CHUNK, chunk, head_of, joined
 from .lobby import Lobby
-from .options import DEFAULTS, SYSTEM_CLOCK, NetOptions
+from .options import DEFAULTS, REAL, SYSTEM_CLOCK, NetOptions
 from .pool import Counts, Pool
 from .refusals import check_forwarded
 from .routes import Route, Routes
@@ -107,21 +107,21 @@ class Connections:
     def _obtain(self, call: Call, timeline: Timeline) -> SocketConnection:
         self._check_open()
         monotonic = self._clock.monotonic
-        started = monotonic()
+        begun, started = monotonic(), REAL()  # connections live in real time
         route = self._routes.to(call.origin)
         pool, connection, waiter = _lobby.enter(route, started, self)
         if waiter is not None:
             timeout, by = timeline.within(call.timeout.pool, monotonic)
             is_granted = _lobby.wait(pool, waiter, timeout)
-            connection, now = waiter.connection, monotonic()
-            timeline.pool = Span(started, now)
+            connection = waiter.connection
+            timeline.pool = Span(begun, self._clock.monotonic())
             if not is_granted:
                 self._check_open()
                 queued = pool.counts
                 error = failures.pool_timeout(
                     call.origin,
                     timeout=timeout or 0.0,
-                    waited=now - started,
+                    waited=REAL() - started,
                     limit=pool.limit,
                     active=queued.active,
                     queued=queued.queued,
@@ -131,7 +131,7 @@ class Connections:
             try:
                 connection.owner = self
                 self._check_open()
-                if connection.is_fit(monotonic()):
+                if connection.is_fit(REAL()):
                     return connection
             except BaseException:
                 _drop(connection)
@@ -237,7 +237,7 @@ class Response:
             self.cut()
             return
         self._connection = None
-        now = self._timeline.last_byte = self._clock.monotonic()
+        self._timeline.last_byte, now = self._clock.monotonic(), REAL()
         state = connection.drain(self._parser, now)
         if state == "broken":
             _drop(connection)
@@ -334,11 +334,11 @@ class Response:
     def _finish_if_complete(self) -> None:
         if not self._parser.is_complete:
             return
-        now = self._timeline.last_byte = self._clock.monotonic()
+        self._timeline.last_byte = self._clock.monotonic()
         connection, self._connection = self._connection, None
         assert connection is not None
         if self._parser.keep_alive:
-            _lobby.release(connection, self._parser.expires(now, self._options.idle_expiry))
+            _lobby.release(connection, self._parser.expires(REAL(), self._options.idle_expiry))
         else:
             _drop(connection)
 

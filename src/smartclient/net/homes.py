@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 
 from .link import Link
+from .options import REAL
 from .pool import Pool, Pools
 from .routes import Route
 
@@ -47,15 +48,14 @@ class Home:
         self,
         connection: Link,
         expires: float | None,
-        monotonic: Callable[[], float],
         *,
         last: bool = True,
     ) -> None:
-        """Hand a connection to who waits, or keep it idle until `expires` on that clock."""
+        """Hand a connection to who waits, or keep it idle until `expires`."""
         connection.owner = None
         connection.pool.release(connection, expires, last=last)
         if self._sweeper is None:
-            self._sweeper = self._loop.call_later(Pools.SWEEP, self._sweep, monotonic)
+            self._sweeper = self._loop.call_later(Pools.SWEEP, self._sweep)
 
     def close_idle(self) -> None:
         for connection in self.pools.expire(float("inf")):
@@ -76,13 +76,13 @@ class Home:
             for connection in (*pool.idle, *pool.active):
                 connection.forget()
 
-    def _sweep(self, monotonic: Callable[[], float]) -> None:
+    def _sweep(self) -> None:
         """Close what has expired, though nobody calls any more."""
         self._sweeper = None
-        for connection in self.pools.expire(monotonic()):
+        for connection in self.pools.expire(REAL()):
             connection.drop()
         if self.pools.counts.idle:
-            self._sweeper = self._loop.call_later(Pools.SWEEP, self._sweep, monotonic)
+            self._sweeper = self._loop.call_later(Pools.SWEEP, self._sweep)
 
     async def _own(self) -> AsyncGenerator[None, None]:
         try:

@@ -98,13 +98,12 @@ class Lane(Protocol):
 
 
 class Keep(Protocol):
-    """Takes a connection back, idle until `expires` on that clock."""
+    """Takes a connection back, idle until `expires`."""
 
     def __call__(
         self,
         connection: Link,
         expires: float | None,
-        monotonic: Callable[[], float],
         *,
         last: bool = True,
     ) -> None: ...

@@ -16,6 +16,7 @@ from .http2_reply import StreamReply
 from .http2_request import Fields
 from .lanes import StreamLane
 from .link import Keep, Link
+from .options import REAL
 from .pool import Pool
 
 __all__ = ["PING_AFTER", "PING_WAIT", "Multiplex"]
@@ -130,8 +131,8 @@ class Multiplex(Link):
         if reply is not None:
             self.state.reset(reply)
             self.write_pending()
-        monotonic, expiry = lane.monotonic, lane.idle_expiry
-        self._keep(self, None if expiry is None else monotonic() + expiry, monotonic)
+        expiry = lane.idle_expiry
+        self._keep(self, None if expiry is None else REAL() + expiry)
         if self.state.is_used_up and not self.lanes:
             self.drop()
 

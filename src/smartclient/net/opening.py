@@ -15,6 +15,7 @@ from .approach import Approach
 from .dial import Connect, Receive, Resolve, Secure, SecureProxy, Send, Step, dial
 from .dns import RESOLVER, LookUp
 from .link import Keep, Link
+from .options import REAL
 from .pool import Pool
 from .racing import ATTEMPT_DELAY, Race
 from .routes import Route
@@ -46,13 +47,13 @@ async def open_stream(
         ExchangeError: Of kind resolve, connect, connect_timeout, tls or certificate.
     """
     opening = _Opening(route, pool, keep, timeline, monotonic)
-    started = monotonic()
+    started = REAL()
     timeout, by = timeline.within(timeout, monotonic)
     try:
         async with asyncio.timeout(timeout):
             return await opening.run()
     except TimeoutError:
-        waited, stage = monotonic() - started, opening.stage
+        waited, stage = REAL() - started, opening.stage
         error = failures.unopened_in_time(
             route.origin, stage=stage, timeout=timeout or 0.0, waited=waited, via=route.proxy
         )

@@ -20,6 +20,7 @@ __all__ = [
     "DRAIN_BYTES",
     "DRAIN_TIME",
     "DRAIN_WAIT",
+    "REAL",
     "SYSTEM_CLOCK",
     "HttpVersion",
     "Identity",
@@ -119,3 +120,9 @@ class NetOptions(Struct, frozen=True, kw_only=True):
 
 DEFAULTS = NetOptions()
 SYSTEM_CLOCK = SystemClock()
+
+REAL = SYSTEM_CLOCK.monotonic
+"""The time of sockets: how long one is opened, drained or kept, whatever a client's clock says.
+
+Clients with different clocks share connections, and what a clock is told to skip, no server
+has waited."""

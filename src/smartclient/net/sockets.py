@@ -18,7 +18,7 @@ from . import failures
 from .dial import Connect, Receive, Resolve, Secure, SecureProxy, Send, Step, dial
 from .dns import RESOLVER, LookUp
 from .failures import BadReplyError
-from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT
+from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT, REAL
 from .racing import ATTEMPT_DELAY, Race
 from .tcp import (
     Address,
@@ -195,7 +195,7 @@ class Opener:
         self._route, self._pool = route, pool
         self._timeline, self._monotonic = timeline, monotonic
         self._timeout, self._by = timeline.within(timeout, monotonic)
-        self._started = monotonic()
+        self._started = REAL()
         self._looked_up_at: float | None = None
         self._sock: socket.socket | None = None
         self._connection: SocketConnection | None = None
@@ -252,7 +252,7 @@ class Opener:
         """The seconds that are left; raises when there are none."""
         if self._timeout is None:
             return None
-        waited = self._monotonic() - self._started
+        waited = REAL() - self._started
         if waited >= self._timeout:
             raise self._out_of_time(stage)
         return self._timeout - waited
@@ -262,7 +262,7 @@ class Opener:
             self._route.origin,
             stage=stage,
             timeout=self._timeout or 0.0,
-            waited=self._monotonic() - self._started,
+            waited=REAL() - self._started,
             via=self._route.proxy,
         )
         return failures.late(error, self._by, stage=stage)

@@ -12,7 +12,7 @@ from .failures import BadReplyError
 from .http1 import ReplyParser
 from .http1_request import LAST_CHUNK, chunk, joined
 from .link import Keep, Link, Piece, Reply
-from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT
+from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT, REAL
 from .pool import Pool
 
 __all__ = ["UNREAD_LIMIT", "StreamConnection"]
@@ -240,8 +240,7 @@ class StreamConnection(Link):
             self.pool.prefer(self)
 
     def _keep_with(self, parser: ReplyParser, *, last: bool = True) -> None:
-        expires = parser.expires(self.monotonic(), self._idle_expiry)
-        self._keep(self, expires, self.monotonic, last=last)
+        self._keep(self, parser.expires(REAL(), self._idle_expiry), last=last)
 
     def _forget_reply(self) -> None:
         self.parser = self.timeline = None

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from .._call import Call, Headers, Reply
 from .._clock import Clock
 from .._errors import ExchangeError
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Retry", "retry_after"]
 
+_RETRY_COUNT = "x-stainless-retry-count"  # of both official SDKs
 _NEVER_SENT = frozenset({"resolve", "connect", "connect_timeout", "tls"})
 _BROKEN = frozenset({"write", "read", "closed", "refused"})
 
@@ -38,9 +41,11 @@ class Retry:
     Args:
         max_retries: How often a call is sent again; the last reply or error then reaches
             the caller. A call's own limit comes first.
-        stop: A tenacity `stop` in place of `max_retries`.
-        wait: Seconds to wait where the server names no time of its own, a tenacity
-            `wait`; `None` draws from an exponentially growing range, 8 s at most.
+        stop: A tenacity `stop` in place of `max_retries`. Its times are the clock's, and
+            the wait that comes next is known to it.
+        wait: Seconds to wait where the server names no time of its own, or none that is
+            left, a tenacity `wait`; `None` draws from an exponentially growing range, 8 s
+            at most.
         max_wait: Longest wait a server may ask for, in seconds. A longer one ends the
             retries: the caller learns of it now, not after the wait.
         wait_jitter: Added to a wait that the server asked for, drawn from zero to this
@@ -77,16 +82,17 @@ class Retry:
         self._random = random
 
     def flow(self, call: Call, call_next: Next) -> Flow[Reply]:
+        started = self._clock.monotonic()
         doubtful = 0  # attempts that the server may have processed
         for attempt in count(1):
             try:
-                reply = yield from call_next(call)
+                reply = yield from call_next(_counted(call, attempt))
                 failure = yield from peek(reply)
             except ExchangeError as error:
                 doubtful += error.maybe_processed
                 if not self._may_resend(call, error, doubtful):
                     raise
-                delay = self._delay(call, attempt, asked=None)
+                delay = self._delay(call, attempt, asked=None, started=started)
                 if delay is None:
                     raise
             else:
@@ -94,7 +100,7 @@ class Retry:
                 if not self._may_repeat(call, reply, failure, doubtful):
                     return reply
                 asked = retry_after(reply.headers, now=self._clock.now())
-                delay = self._delay(call, attempt, asked=asked)
+                delay = self._delay(call, attempt, asked=asked, started=started)
                 if delay is None:
                     return reply
                 yield from close(reply)
@@ -119,35 +125,49 @@ class Retry:
             return not error.maybe_processed or (self._resend and doubtful <= 1)
         return False
 
-    def _delay(self, call: Call, attempt: int, *, asked: float | None) -> float | None:
+    def _delay(
+        self, call: Call, attempt: int, *, asked: float | None, started: float
+    ) -> float | None:
         """Seconds until the next attempt, or `None` to give up."""
         # Loaded at the first failure, as is all that only a failure needs.
-        from random import Random
-
         from tenacity import RetryCallState, Retrying
         from tenacity.stop import stop_after_attempt
-        from tenacity.wait import wait_random_exponential
 
         if (asked or 0.0) > self._max_wait:
             return None
         state = RetryCallState(Retrying(), fn=None, args=(), kwargs={})
         state.attempt_number = attempt
+        state.start_time, state.outcome_timestamp = started, self._clock.monotonic()
+        state.upcoming_sleep = delay = self._wait_of(state, asked)
         limit = call.max_retries if call.max_retries is not None else self._max_retries
         own_stop = self._stop if call.max_retries is None else None
-        if (own_stop or stop_after_attempt(limit + 1))(state):
-            return None
-        if asked is None:
-            wait = self._wait or wait_random_exponential(multiplier=0.5, max=8.0)
-            delay = float(wait(state))
-        else:
-            self._random = self._random or Random()
-            delay = asked * (1.0 + self._random.uniform(0.0, self._wait_jitter))
-        return delay if self._has_time(call, delay) else None
+        is_over = (own_stop or stop_after_attempt(limit + 1))(state)
+        return None if is_over or not self._has_time(call, delay) else delay
 
     def _has_time(self, call: Call, delay: float) -> bool:
         """Whether the call's whole time leaves some of it after `delay` seconds."""
         total = call.timeout.total
         return total is None or self._clock.monotonic() + delay < call.trace.started + total
+
+    def _wait_of(self, state: RetryCallState, asked: float | None) -> float:
+        from random import Random
+
+        from tenacity.wait import wait_random_exponential
+
+        # A server that asks for no wait at all, by a date in the past for one, gets our own:
+        # clients that come back at once, and together, are what it does not need.
+        if not asked:
+            return float((self._wait or wait_random_exponential(multiplier=0.5, max=8.0))(state))
+        self._random = self._random or Random()
+        return asked * (1.0 + self._random.uniform(0.0, self._wait_jitter))
+
+
+def _counted(call: Call, attempt: int) -> Call:
+    """`call`, which tells its number where an SDK tells it: it knows of one attempt only."""
+    if attempt == 1 or call.headers.get(_RETRY_COUNT) is None:
+        return call
+    counted = call.headers.replaced(**{_RETRY_COUNT: str(attempt - 1)})
+    return msgspec.structs.replace(call, headers=counted)
 
 
 def _is_transient(failure: Failure | None, headers: Headers) -> bool:

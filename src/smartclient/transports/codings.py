@@ -32,12 +32,13 @@ class Decompressor:
         send deflate raw).
     """
 
-    __slots__ = ("_start", "_wbits", "_zlib")
+    __slots__ = ("_is_untouched", "_start", "_wbits", "_zlib")
 
     def __init__(self, wbits: int) -> None:
         self._wbits = wbits
         self._start: bytes | None = b""  # of a deflate body, until its form is known
         self._zlib = zlib.decompressobj(wbits)
+        self._is_untouched = True
 
     def decompress(self, data: bytes) -> bytes:
         """What `data`, the next piece of the body, comes to.
@@ -45,6 +46,7 @@ class Decompressor:
         Raises:
             zlib.error: It is not compressed so.
         """
+        self._is_untouched = self._is_untouched and not data
         if self._start is not None:
             data = self._settle(self._start + data)
         pieces = []
@@ -56,6 +58,11 @@ class Decompressor:
             pieces.append(self._zlib.decompress(data))
             data = self._zlib.unused_data if self._zlib.eof else b""
         return b"".join(pieces)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether what has come so far may be all of it: nothing, or a body with its end."""
+        return self._zlib.eof or self._is_untouched
 
     def _settle(self, start: bytes) -> bytes:
         """Learn the form of deflate from its first two bytes; what can be read now."""

@@ -178,6 +178,7 @@ class Performer(_Performing):
                 body.fail(error)
                 raise
             size += len(pieces[-1])
+        _check_end(reply)
         return b"".join(pieces)
 
     def sleep(self, seconds: float) -> None:
@@ -251,12 +252,21 @@ class AsyncPerformer(_Performing):
                 await body.fail(error)
                 raise
             size += len(pieces[-1])
+        _check_end(reply)
         return b"".join(pieces)
 
     async def sleep(self, seconds: float) -> None:
         start = self._clock.monotonic()
         await self._clock.sleep_async(seconds)
         self._slept(start)
+
+
+def _check_end(reply: Reply) -> None:
+    """Raise when the body's end is none by its content-encoding."""
+    broken = reply.handle.intake.broken
+    if broken is not None:
+        origin = str(reply.call.origin)
+        raise ExchangeError(str(broken), kind="protocol", sent="all", origin=origin)
 
 
 def _readable(chunk: Chunk, reply: Reply, *, room: int, limit: int) -> bytes:

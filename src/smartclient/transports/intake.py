@@ -192,6 +192,13 @@ class Intake:
 
     def deliver_end(self) -> None:
         """Tell the taps what a complete body that is no stream says."""
+        if not self.is_events and not all(one.is_whole for one in self._decoders or ()):
+            self.broken = SmartClientError(
+                "the reply ended before the end that its content-encoding marks, so it may be "
+                "cut; does a proxy change it on its way?"
+            )
+            self._delivered.failure = Failure(kind="malformed")
+            return
         if self._watched is not None and self._adapter is not None:
             self._tell(self._adapter.whole(bytes(self._watched)), self._clock.monotonic())
 

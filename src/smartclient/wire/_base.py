@@ -136,6 +136,13 @@ class Adapter(Protocol):
         """
         ...
 
+    def text(self, value: Any) -> str:
+        """The model's text in a typed value: one of a stream, or the whole reply's.
+
+        Those of a stream add up to the whole's; of several choices it is the first one's.
+        """
+        ...
+
     def failure(self, status: int, body: bytes) -> Failure:
         """Read an error reply (status 400 and up), whatever its body is."""
         ...

@@ -37,7 +37,7 @@ class MessageAccumulator:
             case "content_block_delta":
                 self._block(value).add(value.delta)
             case "content_block_start" if value.content_block is not None:
-                self._open(value.index, value.content_block.to_dict())
+                self._open(value.index, value.content_block.to_dict(), begins=True)
             case "content_block_stop":
                 if value.index in self._by_index:
                     self._by_index[value.index].stop()
@@ -65,8 +65,12 @@ class MessageAccumulator:
         content = [block.fields() for block in self._blocks]
         return Message.of({**start, "content": content, **end, "usage": usage})
 
-    def _open(self, index: int | None, fields: dict[str, Any]) -> _Block:
-        block = _Block(fields)
+    def _open(self, index: int | None, fields: dict[str, Any], *, begins: bool) -> _Block:
+        block = self._by_index.get(index)
+        if begins and block is not None and not block.has_begun:
+            block.begin(fields)
+            return block
+        block = _Block(fields, has_begun=begins)
         self._blocks.append(block)
         self._by_index[index] = block
         return block
@@ -77,7 +81,7 @@ class MessageAccumulator:
             return block
         # A delta before its start.
         kind = _TYPE_BY_DELTA.get(str(value.delta.type), "text")
-        return self._open(value.index, {"type": kind})
+        return self._open(value.index, {"type": kind}, begins=False)
 
     def _update(self, value: MessageStreamEvent) -> None:
         event = value.to_dict()
@@ -96,10 +100,15 @@ class MessageAccumulator:
 class _Block:
     """One block: as it started, and the pieces that came since."""
 
-    def __init__(self, start: dict[str, Any]) -> None:
+    def __init__(self, start: dict[str, Any], *, has_begun: bool = True) -> None:
         self._start = start
+        self.has_begun = has_begun
         self._pieces: dict[str, list[str]] = {}
         self._json: list[str] = []
+
+    def begin(self, start: dict[str, Any]) -> None:
+        """Its start, which came after pieces of it."""
+        self._start, self.has_begun = self._start | start, True
 
     def add(self, delta: EventDelta) -> None:
         # Any type may have come, see `Text`.

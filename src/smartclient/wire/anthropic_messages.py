@@ -58,6 +58,19 @@ class AnthropicMessages:
     def value(self, body: bytes) -> types.Message:
         return types.Message.from_json(body)
 
+    def text(self, value: object) -> str:
+        match value:
+            case types.Message(content=list(blocks)):
+                return "".join(map(self.text, blocks))
+            case types.ContentBlock(type="text", text=str(text)):
+                return text
+            case types.MessageStreamEvent(type="content_block_start"):
+                return self.text(value.content_block)  # empty, but not with everyone
+            case types.MessageStreamEvent(type="content_block_delta"):
+                return value.delta.text if isinstance(value.delta.text, str) else ""
+            case _:
+                return ""
+
     def failure(self, status: int, body: bytes) -> Failure:
         return read_failure(status, body)
 

@@ -65,6 +65,16 @@ class OpenAIChat:
     def value(self, body: bytes) -> types.ChatCompletion:
         return types.ChatCompletion.from_json(body)
 
+    def text(self, value: object) -> str:
+        match value:
+            case types.ChatCompletion(choices=[types.Choice(message=said), *_]):
+                told = [said.content]
+            case types.ChatCompletionChunk(choices=choices):
+                told = [one.delta.content for one in choices if not one.index]
+            case _:
+                return ""
+        return "".join(text for text in told if isinstance(text, str))
+
     def failure(self, status: int, body: bytes) -> Failure:
         return read_failure(status, body)
 

@@ -63,6 +63,15 @@ class OpenAIResponses:
     def value(self, body: bytes) -> types.Response:
         return types.Response.from_json(body)
 
+    def text(self, value: object) -> str:
+        match value:
+            case types.Response():
+                return value.output_text
+            case types.ResponseStreamEvent(type="response.output_text.delta", delta=str(delta)):
+                return delta
+            case _:
+                return ""
+
     def failure(self, status: int, body: bytes) -> Failure:
         return read_failure(status, body)
 

@@ -17,6 +17,8 @@ class EventReader:
 
     def __init__(self, adapter: Adapter) -> None:
         self._part = adapter.part
+        # Where an answer ends by finishing, the mark after it is no end of one that never began.
+        self._has_begun = not adapter.finish_is_end
         self._decoder = SSEDecoder()
         self._is_over = False
 
@@ -33,9 +35,13 @@ class EventReader:
         parts: list[Part] = []
         for event in self._decoder.feed(data):
             part = self._part(event)
+            delta = part.delta
+            self._has_begun = self._has_begun or delta.has_tokens or bool(delta.finished)
+            self._is_over = delta.is_terminal
+            if self._is_over and not self._has_begun:
+                break  # a server that lost its error: the stream ends early
             parts.append(part)
-            if part.delta.is_terminal:
-                self._is_over = True
+            if self._is_over:
                 break
         return parts
 

@@ -124,7 +124,7 @@ def test_health_tells_life_from_readiness(service, path, status):
 
 def test_the_frameworks_own_pages_are_off(service):
     assert call(service, "GET", "/docs").status == 404
-    assert call(service, "GET", "/openapi.json").status == 404
+    assert call(service, "GET", "/redoc").status == 404
 
 
 def test_a_client_that_goes_away_aborts_its_request(service):

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from server_reference.api.anthropic_messages import TEXT
 from server_reference.api.errors import ApiError
-from server_reference.api.fields import read_object
+from server_reference.api.fields import Bounds, read_object
 
 
 @pytest.mark.parametrize(
@@ -43,14 +44,32 @@ def test_null_counts_as_absent():
     fields = read_object(b'{"a": null}')
 
     assert fields.text("a") is None
-    assert fields.integer("a", minimum=1) is None
-    assert fields.number("a", minimum=0, maximum=1, default=0.5) == 0.5
+    assert fields.integer("a", Bounds(1)) is None
+    assert fields.number("a", Bounds(0, 1), default=0.5) == 0.5
     assert fields.flag("a") is False
     assert fields.stops("a") == ()
 
 
+@pytest.mark.parametrize("body", [b'{"a": 64}', b'{"a": 64.0}', b'{"a": 6.4e1}'])
+def test_a_number_without_a_fraction_is_an_integer(body):
+    value = read_object(body).integer("a", Bounds(64, 64))
+
+    assert (value, type(value)) == (64, int)
+
+
+@pytest.mark.parametrize("value", [b"1", b"1.0"])
+def test_a_neutral_number_is_neutral_however_it_is_written(value):
+    read_object(b'{"n": %s}' % value).check((), neutral={"n": (1,)})
+
+
+@pytest.mark.parametrize(("value", "neutral"), [(b"true", 1), (b"0", False), (b"1.5", 1)])
+def test_what_only_python_takes_for_the_same_is_not_neutral(value, neutral):
+    with pytest.raises(ApiError, match="a is not implemented"):
+        read_object(b'{"a": %s}' % value).check((), neutral={"a": (neutral,)})
+
+
 def test_an_integer_is_a_number():
-    assert read_object(b'{"a": 1}').number("a", minimum=0, maximum=1, default=0.5) == 1.0
+    assert read_object(b'{"a": 1}').number("a", Bounds(0, 1), default=0.5) == 1.0
 
 
 def test_what_is_missing_is_named_by_its_path():
@@ -97,7 +116,7 @@ def test_a_refusal_is_short_however_long_its_cause(body):
     fields = read_object(json.dumps(body).encode())
 
     with pytest.raises(ApiError) as refused:
-        fields.content("model", refused=())
+        fields.content("model", refused=(), text=TEXT)
         fields.check(["model"], neutral={})
 
     assert len(refused.value.message) < 200

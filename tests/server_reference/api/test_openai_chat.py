@@ -126,7 +126,7 @@ def user(content, **more):
         ),
         pytest.param({"temperature": 2.5}, "temperature", id="temperature-high"),
         pytest.param({"seed": 2**63}, "seed", id="seed-huge"),
-        pytest.param({"seed": 1.0}, "seed", id="seed-fraction"),
+        pytest.param({"seed": 1.5}, "seed", id="seed-fraction"),
         pytest.param({"stop": ""}, "stop", id="stop-empty"),
         pytest.param({"stop": [None]}, "stop", id="stop-null"),
         pytest.param({"stop": 3}, "stop", id="stop-number"),

@@ -36,6 +36,7 @@ def test_a_body_of_the_limit_is_read():
         pytest.param([b"0123456789a"], {}, id="in-one-part"),
         pytest.param([b"01234", b"56789", b"a"], {}, id="in-parts"),
         pytest.param([b"0123456789a"], {"content-length": "11"}, id="declared"),
+        pytest.param([b"0123456789a"], {"content-length": "9" * 5000}, id="beyond-any-number"),
     ],
 )
 def test_a_longer_one_is_413_once_its_sender_is_done(parts, headers):

@@ -52,6 +52,11 @@ def test_a_wrong_token_learns_nothing(admin, token):
         assert ask(admin, "GET", path, token=token)[0] == 401
 
 
+def test_nearly_the_token_is_a_wrong_one(admin):
+    for token in (admin.token[:-1], f"{admin.token}a"):
+        assert ask(admin, "GET", "/", token=token)[0] == 401
+
+
 def test_the_token_is_nowhere_in_a_reply(admin):
     said = json.dumps(ask(admin, "GET", "/")) + json.dumps(ask(admin, "GET", "/nothing"))
 
@@ -163,6 +168,7 @@ def test_the_machines_time_cannot_be_turned():
         pytest.param("GET", "/nothing", {}, 404, id="unknown"),
         pytest.param("PUT", "/journal", {}, 405, id="wrong-method"),
         pytest.param("PUT", "/rules", {"content-length": "99999999"}, 413, id="too-long"),
+        pytest.param("PUT", "/rules", {"content-length": "9" * 5000}, 413, id="beyond-any-number"),
         pytest.param("PUT", "/rules", {"content-length": "-1"}, 411, id="no-length"),
         pytest.param("PUT", "/rules", {"transfer-encoding": "chunked"}, 411, id="chunked"),
         pytest.param("GET", "/journal?after=x", {}, 400, id="no-number"),
@@ -170,6 +176,26 @@ def test_the_machines_time_cannot_be_turned():
 )
 def test_what_it_does_not_do_is_said(admin, method, path, headers, status):
     assert ask(admin, method, path, **headers)[0] == status
+
+
+@pytest.mark.parametrize("method", ["DELETE", "OPTIONS", "PATCH", "BREW"])
+def test_a_method_that_it_has_not_is_refused_as_any_other(admin, method):
+    assert ask(admin, method, "/rules", token="wrong")[0] == 401
+
+    refused = ask(admin, method, "/rules")
+
+    assert refused[0] == 405
+    assert message(refused) == f"/rules takes GET or PUT, not {method}"
+
+
+def test_what_is_no_request_is_refused_in_the_same_shape(admin):
+    host, port = urlsplit(admin.url).netloc.split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as sock:
+        sock.sendall(b"GET / HTTP/9.9\r\n\r\n")
+        head, _, body = sock.makefile("rb").read().partition(b"\r\n\r\n")
+
+    assert b" 505 " in head
+    assert "Invalid HTTP version" in json.loads(body)["error"]["message"]
 
 
 @pytest.mark.parametrize("data", [b"\r\n\r\n", b"\x00\xff\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])

@@ -18,13 +18,15 @@ class Nothing:
         pytest.param({"ttft": -1}, "ttft must be at least 0 s", id="negative-wait"),
         pytest.param({"itl": math.nan}, "itl must be at least 0 s", id="nan"),
         pytest.param({"gap": math.inf}, "gap must be at least 0 s and finite", id="for-ever"),
-        pytest.param({"jitter": 2}, "jitter is a share of itl", id="jitter"),
+        pytest.param({"jitter": 2}, "jitter must be 0 to 1", id="jitter"),
         pytest.param({"split": "bytes"}, "did you mean 'byte'", id="split-name"),
-        pytest.param({"split": 0}, "split must be at least 1 byte", id="split-size"),
+        pytest.param({"split": 0}, "split must be at least 1", id="split-size"),
         pytest.param({"split": [5, 3]}, "offsets that rise", id="split-order"),
         pytest.param({"stop_reason": "end_tun"}, "did you mean 'end_turn'", id="stop-reason"),
         pytest.param({"usage": {"cache_reed": 1}}, "did you mean 'cache_read'", id="usage"),
-        pytest.param({"usage": {"output": -1}}, "must not be negative", id="negative-usage"),
+        pytest.param(
+            {"usage": {"output": -1}}, "usage: output must be at least 0", id="negative-usage"
+        ),
         pytest.param({"tool_calls": [{"nam": "f"}]}, "did you mean 'name'", id="tool-call"),
     ],
 )

@@ -128,3 +128,60 @@ def test_gaps_are_on_the_servers_clock():
         played.clock.advance(wait)
 
     assert played.watch.journal.attempts() == ({1: 3}, {1: (0.5, 2.0)})
+
+
+def sides(played, number, ops, **more):
+    """Equal requests, all under way before the first is answered."""
+    asked = [played.ask(connection=one, **more) for one in range(1, number + 1)]
+    for received in asked:
+        played.answer(received, ops)
+
+
+@pytest.mark.parametrize("headers", [(FIRST, AGAIN), ((), ())], ids=["told", "untold"])
+def test_retries_side_by_side_go_on_with_a_call_each(headers):
+    """As agents do that ask the same at the same time."""
+    played = Played()
+    sides(played, 3, BUSY, headers=headers[0])
+    sides(played, 3, HELLO, headers=headers[1])
+
+    assert tries(played) == [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2), (3, 2)]
+
+
+def test_a_retry_goes_on_with_the_call_that_was_free_to_be_sent_again_first():
+    played = Played()
+    for seconds in ("5", "1"):
+        played.exchange(
+            ops=(Head(529, (("retry-after", seconds),)), End()), connection=1, headers=FIRST
+        )
+    played.clock.advance(1)
+    played.exchange(headers=AGAIN)
+
+    assert tries(played) == [(1, 1), (2, 1), (2, 2)]
+
+
+def test_a_retry_goes_on_with_a_call_that_its_client_gave_up_on():
+    """The server may see a connection close after it sees the next request."""
+    played = Played()
+    played.exchange(headers=FIRST)
+    played.ask(connection=1, headers=FIRST)
+    played.ask(connection=2, headers=AGAIN)
+
+    assert tries(played) == [(1, 1), (2, 1), (2, 2)]
+
+
+def test_a_retry_goes_on_with_a_call_of_the_same_client():
+    played = Played()
+    for agent in ("a", "b"):
+        played.exchange(ops=BUSY, headers=(*FIRST, ("user-agent", agent)))
+    played.exchange(headers=(*AGAIN, ("user-agent", "b")))
+
+    assert tries(played) == [(1, 1), (2, 1), (2, 2)]
+
+
+def test_equal_calls_beyond_a_number_are_let_go():
+    played = Played()
+    for _ in range(300):
+        played.exchange(ops=BUSY, headers=FIRST)
+
+    [equal] = played.watch.journal.calls._by_key.values()
+    assert len(equal) == 256

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import trio
 
 from server_reference.scripted.clock import ManualClock
 
@@ -47,6 +48,66 @@ def test_no_time_is_no_sleep():
     asyncio.run(asyncio.wait_for(ManualClock().sleep_async(0), 5))
 
 
-def test_a_clock_never_goes_back():
-    with pytest.raises(ValueError, match="advance by at least 0 s, not -1"):
-        ManualClock().advance(-1)
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf")])
+def test_a_clock_never_goes_back_nor_to_the_end_of_time(seconds):
+    with pytest.raises(ValueError, match=f"at least 0 s and finite, not {seconds}"):
+        ManualClock().advance(seconds)
+
+
+def test_a_blocking_sleep_moves_the_clock_and_wakes_who_sleeps():
+    async def sleeping():
+        clock = ManualClock(100.0)
+        sleep = asyncio.ensure_future(clock.sleep_async(5))
+        await asyncio.to_thread(clock.wait_for_sleepers)
+        clock.sleep(5)
+        await asyncio.wait_for(sleep, 5)
+        return clock.now(), clock.monotonic()
+
+    assert asyncio.run(sleeping()) == (105.0, 105.0)
+
+
+def test_nobody_sleeps_for_longer_than_patience_lasts():
+    with pytest.raises(TimeoutError, match=r"0 instead of 2 slept on the clock after 0.01 s"):
+        ManualClock().wait_for_sleepers(2, patience=0.01)
+
+
+def test_a_sleeper_whose_loop_has_ended_holds_nobody_up():
+    clock = ManualClock()
+    loop = asyncio.new_event_loop()
+    sleep = loop.create_task(clock.sleep_async(5))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+
+    clock.advance(5)
+
+    assert (clock.sleeping, sleep.done()) == (0, False)
+    sleep.get_coro().close()
+
+
+@pytest.mark.parametrize("auto_advance", [True, False])
+def test_trio_sleeps_on_it_too(auto_advance):
+    async def sleeping():
+        clock = ManualClock(100.0, auto_advance=auto_advance)
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(clock.sleep_async, 5)
+                if not auto_advance:
+                    await trio.to_thread.run_sync(clock.wait_for_sleepers)
+                    clock.advance(5)
+        return clock.now()
+
+    assert trio.run(sleeping) == 105.0
+
+
+def test_a_sleep_lets_the_others_of_its_loop_run():
+    """A script that waits for ever must not keep the server from stopping."""
+
+    async def beside():
+        clock, seen = ManualClock(auto_advance=True), []
+        other = asyncio.ensure_future(asyncio.sleep(0))
+        other.add_done_callback(seen.append)
+        for _ in range(5):
+            await clock.sleep_async(1)
+        return seen
+
+    assert asyncio.run(beside())

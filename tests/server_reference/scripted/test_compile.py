@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
 
 from server_reference.scripted.answers import Answer, ErrorAnswer, Usage
-from server_reference.scripted.compile import Compiler, NoFormatError, json_reply
+from server_reference.scripted.compile import Compiler, NoFormatError, error_reply, json_reply
 from server_reference.scripted.ops import Body, End, Head, Wait
 from server_reference.scripted.request import Received
 from tests.server_reference.scripted.received import PATHS, a_request, bodies, joined
@@ -107,14 +108,14 @@ def test_an_answer_that_fails_is_an_error_when_it_is_whole():
 def test_an_error_may_wait_and_bring_headers():
     error = ErrorAnswer(429, headers={"retry-after": "7"}, ttft=0.5)
 
-    wait, head, *_ = Compiler().error(error, a_request())
+    wait, head, *_ = error_reply(error, a_request())
 
     assert wait == Wait(0.5)
     assert (head.status, dict(head.fields)["retry-after"]) == (429, "7")
 
 
 def test_an_error_s_body_may_be_anything():
-    assert joined(Compiler().error(ErrorAnswer(502, body=b"<html>"), a_request())) == b"<html>"
+    assert joined(error_reply(ErrorAnswer(502, body=b"<html>"), a_request())) == b"<html>"
 
 
 def test_an_answer_needs_an_endpoint_that_has_answers():
@@ -127,6 +128,16 @@ def test_any_endpoint_can_be_sent_json():
 
     assert head == Head(201, (("content-type", "application/json"), ("x", "y")), None, "length", 11)
     assert body.data == b'{"data":[]}'
+
+
+def test_jitter_is_told_by_the_seed_and_the_number_of_the_request():
+    def waited(seed, number):
+        received = dataclasses.replace(a_request(stream=True), number=number)
+        script = Compiler(seed=seed).answer(Answer("a b c", itl=1, jitter=0.5), received)
+        return tuple(op.seconds for op in script if isinstance(op, Wait))
+
+    assert waited(1, 1) == waited(1, 1)
+    assert len({waited(1, 1), waited(1, 2), waited(2, 1)}) == 3
 
 
 def test_only_so_many_answers_are_kept():

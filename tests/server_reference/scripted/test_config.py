@@ -14,6 +14,7 @@ from server_reference.scripted.ops import Body, Head, Raw, Reset
         ({"api_keys": "key"}, TypeError, "a list of keys, not one string"),
         ({"api_keys": [""]}, ValueError, "not empty"),
         ({"max_body_bytes": -1}, ValueError, "at least 0, not -1"),
+        ({"retry_after_ms": 0}, ValueError, "at least 1, not 0: SDKs take 0 for absent"),
         ({"http2_settings": {"max_streams": 1}}, ValueError, "no setting of HTTP/2"),
         ({"greetings": {1: [Head(200), Body(b"x")]}}, ValueError, "Head needs a request"),
     ],

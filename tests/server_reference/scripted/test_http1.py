@@ -22,6 +22,7 @@ class Wire(asyncio.Transport):
         super().__init__()
         self.writes = []
         self.is_closed = False
+        self.is_read = True
 
     def write(self, data):
         self.writes.append(bytes(data))
@@ -29,11 +30,19 @@ class Wire(asyncio.Transport):
     def set_write_buffer_limits(self, high=None, low=None):
         pass
 
+    def pause_reading(self):
+        self.is_read = False
+
+    def resume_reading(self):
+        self.is_read = True
+
     def is_closing(self):
         return self.is_closed
 
     def close(self):
         self.is_closed = True
+
+    abort = close
 
 
 class Bytes(Observer):
@@ -42,6 +51,14 @@ class Bytes(Observer):
 
     def wrote(self, received, op, num_bytes):
         self.counted.append((type(op).__name__, num_bytes))
+
+
+class Breakage(Observer):
+    def __init__(self):
+        self.errors = []
+
+    def broke(self, received, error):
+        self.errors.append(error)
 
 
 def written(script, *sent, observers=()):
@@ -94,3 +111,96 @@ def test_observers_are_told_what_each_operation_wrote():
     written([Head(200), Body(b"abc"), Wait(1), End()], GET, observers=[observer])
 
     assert observer.counted == [("Head", len(HEAD)), ("Body", 8), ("Wait", 0), ("End", 5)]
+
+
+def test_a_head_that_begins_in_the_read_of_a_large_body_is_no_large_head():
+    body = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 250000\r\n\r\n" + b"x" * 250_000
+
+    writes = written([Head(204), End()], body + GET[:9], GET[9:])
+
+    assert b"".join(writes).count(b"HTTP/1.1 204 ") == 2
+
+
+async def gives_up(received):
+    yield Head(200)
+    raise asyncio.CancelledError
+
+
+async def leaves(received):
+    yield Head(200)
+    raise SystemExit
+
+
+@pytest.mark.parametrize("function", [gives_up, leaves])
+def test_a_live_script_that_ends_itself_ends_its_connection(function, caplog):
+    broken = Breakage()
+
+    written(function, GET, observers=[broken])
+
+    assert [type(error) for error in broken.errors] == [RuntimeError]
+
+
+@pytest.mark.parametrize("num_more", [64, 65])
+def test_a_line_that_is_too_long_is_not_read_on(num_more):
+    """One is played, 64 wait; a client that sends on has to."""
+
+    async def talk():
+        clock = ManualClock()
+        rules = RuleBook(rules_of(lambda received: [Wait(1), Raw(b"x"), End()]))
+        service = ScriptedService(rules, clock=clock)
+        wire = Wire()
+        front = Http1(service.opened(is_tls=False), service)
+        front.connection_made(wire)
+        front.data_received(GET * (1 + num_more))
+        await asyncio.sleep(0)
+        was_read = wire.is_read
+        while clock.sleeping:
+            clock.advance(1)
+            for _ in range(5):
+                await asyncio.sleep(0)
+        front.connection_lost(None)
+        return was_read, wire.is_read, len(wire.writes)
+
+    assert asyncio.run(talk()) == (num_more == 64, True, 1 + num_more)
+
+
+class Stuck(Wire):
+    """Takes bytes, and holds them until it is drained."""
+
+    def set_write_buffer_limits(self, high=None, low=None):
+        self.high = 2**16 if high is None else high
+
+    def write(self, data):
+        super().write(data)
+        if sum(map(len, self.writes)) > self.high:
+            self.front.pause_writing()
+
+    def drain(self):
+        self.front.resume_writing()
+
+
+def test_nothing_is_performed_before_what_stands_before_it_has_left():
+    """A reset or a close would take it along, and a wait would begin too early."""
+
+    async def talk():
+        observer = Bytes()
+        clock = ManualClock(auto_advance=True)
+        rules = RuleBook(rules_of([[Head(200), Body(b"abc"), Wait(1), End()]]))
+        service = ScriptedService(rules, clock=clock, observers=[observer])
+        wire = Stuck()
+        front = wire.front = Http1(service.opened(is_tls=False), service)
+        front.connection_made(wire)
+        front.data_received(GET)
+        told = []
+        for act in (lambda: None, wire.drain):
+            act()
+            for _ in range(10):
+                await asyncio.sleep(0)
+            told.append([name for name, _ in observer.counted])
+        front.connection_lost(None)
+        return told
+
+    stuck, drained = asyncio.run(talk())
+
+    assert stuck == ["Head", "Body"]
+    assert drained == ["Head", "Body", "Wait", "End"]

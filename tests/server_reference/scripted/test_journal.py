@@ -108,6 +108,23 @@ def test_keys_are_told_apart_without_being_known():
     assert played.watch.journal.is_same_credential("b" * 10, third)
 
 
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        pytest.param(
+            b'{"model": "m", "api_key": "k"}', {"model": "m", "api_key": "[redacted]"}, id="1"
+        ),
+        pytest.param(b"no json", None, id="no-json"),
+        pytest.param(b'{"a": "' + b"a" * 2**17 + b'"}', None, id="longer-than-is-kept"),
+    ],
+)
+def test_a_body_can_be_read_as_json(body, value):
+    played = Played()
+    played.ask(body)
+
+    assert played.watch.journal.entries()[0].json == value
+
+
 def test_long_bodies_are_capped_and_counted():
     played = Played()
     played.exchange(b"x" * 100_000, [Head(200), *[Body(b"y" * 1000)] * 100, End()])
@@ -141,6 +158,20 @@ def test_text_about_an_end_is_no_end(data):
     assert not only(played).has_terminal
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"data:  [DONE]\n\n", id="two-spaces"),
+        pytest.param(b'data: {"type" : "message_stop"}\n\n', id="spaces-in-json"),
+    ],
+)
+def test_the_end_of_a_stream_is_seen_however_it_is_spaced(data):
+    played = Played()
+    played.exchange(ops=stream(data))
+
+    assert only(played).has_terminal
+
+
 def test_the_end_of_a_stream_beyond_the_cap_is_seen():
     played = Played()
     played.exchange(ops=stream(*[b"data: {}\n\n" * 1000] * 20, b'data: {"type":"message_stop"}'))
@@ -165,6 +196,18 @@ def test_large_entries_make_room_earlier():
         played.exchange(b"x" * 60_000)
 
     assert len(journal.entries()) == 4
+
+
+def test_a_reply_that_ends_when_its_entry_is_gone_takes_no_room():
+    journal = Journal(ManualClock(), max_entries=1, max_bytes=100_000)
+    played = Played()
+    played.watch.journal = journal
+    for _ in range(10):
+        live = played.ask(connection=1)
+        played.exchange(connection=2)
+        played.answer(live, stream(b"x" * 30_000))
+
+    assert journal._num_bytes < 100
 
 
 def test_entries_after_a_number():

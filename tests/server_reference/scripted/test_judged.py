@@ -6,8 +6,10 @@ import pytest
 
 import server_reference
 from server_reference.scripted import ErrorAnswer
+from server_reference.scripted.judged import Judged
 from server_reference.scripted.ops import Head, Pause
 from tests.server_reference.scripted.raw_client import KEY, RawClient, chat
+from tests.server_reference.scripted.watched import Played
 
 
 @pytest.fixture
@@ -119,6 +121,35 @@ def test_what_was_seen_stays_after_the_stop(server, client):
 
     assert server.counters().requests == 1
     assert server.verdict().is_clean
+
+
+def test_the_journal_has_what_the_server_is_still_to_note():
+    """A reply can be read before the server has noted its end."""
+    played = Played()
+    received = played.ask()
+
+    def ping(call):
+        if played.watch.journal.num_in_flight:
+            played.watch.ended(received, "complete")
+        call()
+
+    assert Judged(played.watch, ping).journal.entries()[0].how == "complete"
+
+
+def test_a_verdict_waits_for_replies_under_way():
+    played = Played()
+    received = played.ask()
+    asked = iter(range(10))
+
+    def ping(call):
+        if next(asked) == 8:  # after two rounds
+            played.watch.ended(received, "complete")
+        call()
+
+    Judged(played.watch, ping).verdict()
+
+    assert next(asked) == 9
+    assert played.watch.journal.num_in_flight == 0
 
 
 def test_forget(server, client):

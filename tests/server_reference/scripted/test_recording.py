@@ -100,7 +100,11 @@ def test_a_secret_is_found_across_pieces_and_the_cuts_stay(pieces, expected):
     [
         pytest.param("not json", "is no recording: JSON is malformed", id="no-json"),
         pytest.param('{"upstream": "a", "exchanges": 1}', r"\$.exchanges", id="wrong-type"),
-        pytest.param('{"upstream": "a", "exchanges": [], "version": 9}', "version", id="version"),
+        pytest.param(
+            '{"upstream": "a", "exchanges": [], "version": 9}',
+            "is a recording of version 9, and version 1 is read",
+            id="version",
+        ),
         pytest.param('{"upstream": "a", "exchanges": [], "extra": 1}', "extra", id="unknown"),
     ],
 )

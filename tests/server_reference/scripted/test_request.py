@@ -105,6 +105,17 @@ def test_a_body_that_means_nothing_is_no_error(body):
     assert (received.turn, received.has_tool_result, received.is_stream) == (1, False, False)
 
 
+@pytest.mark.parametrize("kind", [{}, [], 1, True])
+@pytest.mark.parametrize("api", PATHS)
+def test_a_type_that_is_no_text_is_the_type_of_nothing(api, kind):
+    turns = [said("hi") | {"type": kind}, {"type": kind, "content": [{"type": kind}]}]
+
+    received = a_request(api, messages=turns, input=turns)
+
+    assert (received.turn, received.has_tool_result) == (1, False)
+    assert received.last_user_text == "hi"
+
+
 def test_the_same_call_has_the_same_key():
     first, again, other = a_request(number=1), a_request(number=2), a_request(user="else")
 

@@ -138,3 +138,15 @@ def test_a_server_takes_rules_or_what_one_plays(given, count):
 def test_rules_do_not_mix_with_what_is_none():
     with pytest.raises(TypeError, match="rule 2 of 2 is no rule"):
         rules_of([rule("x"), "y"])
+
+
+def test_a_condition_may_change_the_rules():
+    book = RuleBook()
+
+    def grow(received):
+        book.add(rule("grown"))
+        return False
+
+    book.add(rule("never", when=grow))
+
+    assert book.pick(a_request()) == Answer("grown")

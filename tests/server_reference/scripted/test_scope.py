@@ -30,7 +30,19 @@ def test_calls_at_once_are_told_apart_by_their_text():
     assert found == [dogs.number, cats.number, None]
 
 
-@pytest.mark.parametrize("users", [(None, None), ("cats", None), (None, "cats")])
+@pytest.mark.parametrize("users", [("question 1", "question 10"), ("question 10", "question 1")])
+def test_a_text_that_is_a_part_of_another_takes_none_of_its_requests(users):
+    scopes = Played().watch.scopes
+    first, second = map(scopes.new, users)
+    with first, second:
+        found = {one: scopes.of(a_request(user=f"{one}, please")) for one in users}
+
+    assert found == {users[0]: first.number, users[1]: second.number}
+
+
+@pytest.mark.parametrize(
+    "users", [(None, None), ("cats", None), (None, "cats"), ("cats", "cats"), ("cats", "")]
+)
 def test_calls_at_once_that_nothing_tells_apart_are_refused(users):
     scopes = Played().watch.scopes
     first, second = map(scopes.new, users)

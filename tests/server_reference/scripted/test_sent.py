@@ -26,6 +26,11 @@ def whole(status=200, length=None, **fields: object) -> list[Op]:
     return [Head(status, framing="length", length=length or len(data)), Body(data), End()]
 
 
+FINISH = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+DONE = b"data: [DONE]\n\n"
+FAILED = {"choices": [{"index": 0, "delta": {}, "finish_reason": "error"}]}
+GZIP = (b"\x1f\x8b", b"\x08")
+ENCODED = (("content-encoding", "gzip"),)
 CHUNK = {"choices": [{"index": 0, "delta": {"content": "Hi"}}]}
 
 
@@ -36,6 +41,7 @@ CHUNK = {"choices": [{"index": 0, "delta": {"content": "Hi"}}]}
         pytest.param(whole(content=[{"text": "H"}, {"input": {}}, {"text": "i"}]), id="messages"),
         pytest.param(whole(output=[{"content": [{"text": "Hi"}]}, {"id": 1}]), id="responses"),
         pytest.param(stream(event(**CHUNK), b"data: [DONE]\n\n"), id="chunks"),
+        pytest.param(stream(b'data: {"no": "\xff"}\n\n', event(**CHUNK)), id="bytes-of-no-utf-8"),
         pytest.param(stream(b"data: {\r\ndata: }\r\n\r\n", event(**CHUNK)), id="crlf-and-lines"),
         pytest.param(stream(b": ping\n\n", b"data: nonsense\n\n", event(**CHUNK)), id="noise"),
         pytest.param(stream(event(choices=None), event(choices=[3, None]), event(**CHUNK)), id="x"),
@@ -74,6 +80,12 @@ def test_the_text(ops):
             False,
             id="responses",
         ),
+        pytest.param(
+            whole(429, error={"type": "x", "details": {"error_code": "billing_error"}}),
+            "x billing_error",
+            True,
+            id="details",
+        ),
         pytest.param(stream(event(type="error", code="oops")), "error oops", False, id="flat"),
         pytest.param(stream(event(error=None), event(**CHUNK)), None, False, id="none"),
     ],
@@ -92,8 +104,13 @@ def test_the_error(ops, error, is_money):
         pytest.param(whole(a=1, length=99), "cut", False, id="cut"),
         pytest.param([Head(200), Body(b"{}")], "cut", False, id="chunked-and-cut"),
         pytest.param(whole(a=1, length=99), "complete", False, id="shorter-than-declared"),
-        pytest.param(stream(b"data: [DONE]\n\n"), "abandoned", True, id="stream"),
+        pytest.param(stream(event(**CHUNK), DONE), "abandoned", True, id="stream"),
+        pytest.param(stream(DONE), "complete", False, id="nothing-but-the-mark"),
         pytest.param(stream(event(**CHUNK)), "complete", False, id="no-last-event"),
+        pytest.param(stream(event(**FINISH)), "complete", True, id="finished-without-done"),
+        pytest.param(stream(event(**FAILED)), "complete", False, id="finished-by-an-error"),
+        pytest.param(stream(*GZIP, fields=ENCODED), "complete", True, id="encoded"),
+        pytest.param(stream(*GZIP, fields=ENCODED), "cut", False, id="encoded-and-cut"),
     ],
 )
 def test_the_end(ops, how, has_end):

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
 from server_reference.scripted.answers import Answer, ErrorAnswer, Usage
 from server_reference.scripted.clock import ManualClock
+from server_reference.scripted.faults.pieces import Reply
 from server_reference.scripted.hooks import Observer, Provider
-from server_reference.scripted.ops import Body, End, Fin, Head
+from server_reference.scripted.ops import Body, End, Fin, Head, Wait
 from server_reference.scripted.request import Received
 from server_reference.scripted.rules import RuleBook, rules_of
 from server_reference.scripted.service import ScriptedService
@@ -20,6 +22,13 @@ class Cut:
 
     def apply(self, script, received):
         return [*script[:3], Fin()]
+
+
+class Whole:
+    """A fault that puts a reply together again from its events, as presets do."""
+
+    def apply(self, script, received):
+        return Reply.of(script).script()
 
 
 class Broken(Observer):
@@ -64,6 +73,34 @@ def test_no_match_and_exhausted_are_told_apart():
 
     codes = [json.loads(joined(script))["error"]["code"] for script in scripts]
     assert codes == ["no_rule", "rules_exhausted"]
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param(ErrorAnswer(529), id="an-error"),
+        pytest.param(ErrorAnswer(429, headers={"retry-after": "60"}), id="with-seconds"),
+        pytest.param(lambda received: ErrorAnswer(500), id="of-a-function"),
+        pytest.param([Head(503), End()], id="a-script"),
+    ],
+)
+def test_a_refusal_can_be_told_to_be_followed_soon(then):
+    head = a_service(then, retry_after_ms=5).script(a_request())[0]
+
+    assert ("retry-after-ms", "5") in head.fields
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param("Hi", id="an-answer"),
+        pytest.param(ErrorAnswer(529, headers={"Retry-After-MS": "70"}), id="one-of-its-own"),
+    ],
+)
+def test_nothing_else_is_told_to_be_followed_soon(then):
+    head = a_service(then, retry_after_ms=5).script(a_request())[0]
+
+    assert ("retry-after-ms", "5") not in head.fields
 
 
 def test_a_function_is_asked_with_the_request():
@@ -147,16 +184,6 @@ def test_faults_are_applied_from_the_inside():
     assert bodies(script)[1:] == [b"1", b"2"]
 
 
-def test_something_may_make_a_script_of_the_usual_one():
-    class Twice:
-        def script(self, received, base):
-            return [*base[:-1], *base[1:]]
-
-    script = a_service(Twice()).script(a_request())
-
-    assert len(bodies(script)) == 2
-
-
 def test_a_script_is_played_as_it_is():
     ops = [Head(200), Body(b"x"), End()]
 
@@ -230,6 +257,85 @@ def test_a_provider_says_what_a_call_uses(own, counts):
 
     assert (usage["input_tokens"], usage["cache_read_input_tokens"]) == counts[:2]
     assert usage["output_tokens"] == counts[2]
+
+
+def test_of_several_usages_the_last_one_counts():
+    class Told(Provider):
+        def __init__(self, tokens):
+            self.tokens = tokens
+
+        def usage(self, received, answer):
+            return self.tokens and Usage(uncached=self.tokens)
+
+    providers = [Told(1), Told(2), Told(None)]
+    script = a_service(Answer("Hi"), providers=providers).script(a_request())
+
+    assert json.loads(joined(script))["usage"]["input_tokens"] == 2
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("where", ["joined", "own", "server"])
+def test_a_fault_leaves_an_answer_split(where, stream):
+    answer = Answer("a b c", split=7, gap=0.5)
+    settings = {"faults": [Whole()]} if where == "server" else {}
+    then = {"joined": answer | Whole(), "own": replace(answer, fault=Whole()), "server": answer}
+
+    script = a_service(then[where], **settings).script(a_request(stream=stream))
+
+    assert {len(one) for one in bodies(script)[:-1]} == {7}
+    assert script.count(Wait(0.5)) == len(bodies(script)) - 1
+
+
+def test_a_fault_leaves_lines_that_end_in_crlf_split_inside():
+    then = Answer("a b c", split="crlf") | Whole()
+
+    script = a_service(then).script(a_request(stream=True))
+
+    assert all(one.startswith(b"\n") and one.endswith(b"\r") for one in bodies(script)[1:-1])
+
+
+class UnreadableError(Exception):
+    def __str__(self):
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(SystemExit(3), id="exit"),
+        pytest.param(pytest.fail.Exception("no"), id="pytest-fail"),
+        pytest.param(asyncio.CancelledError(), id="cancelled"),
+        pytest.param(ValueError("\ud800"), id="a-text-that-is-no-utf-8"),
+        pytest.param(UnreadableError(), id="no-text"),
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_whatever_a_function_raises_the_client_is_told(error, is_async):
+    def fails(received):
+        raise error
+
+    async def fails_later(received):
+        raise error
+
+    async def script_of(service):
+        script = service.script(a_request())
+        return await script if is_async else script
+
+    status, message = said(asyncio.run(script_of(a_service(fails_later if is_async else fails))))
+
+    assert (status, message.split(":")[1].strip()) == (500, type(error).__name__)
+
+
+def test_an_observer_that_fails_changes_nothing(caplog):
+    class Failing(Observer):
+        def request(self, received):
+            raise KeyError("gone")
+
+    last = Broken()
+    service = a_service(observers=[Failing(), last])
+
+    assert text_of(service.script(received_by(service, b'{"model": "m"}'))) == "Hi"
+    assert "Failing.request failed" in caplog.text
 
 
 def received_by(service, body=b"{}", headers=()):

@@ -57,7 +57,10 @@ def test_an_empty_list_plays_nothing():
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ([Wait(-1)], "operation 1 of the script, Wait: seconds must be at least 0, not -1"),
+        (
+            [Wait(-1)],
+            "operation 1 of the script, Wait: seconds must be at least 0 s and finite, not -1",
+        ),
         ([Body(b"x")], "operation 1 of the script, Body: a Head must stand before it"),
         ([Head(20)], "status must be 100 to 999, not 20"),
         ([Head(200, length=-1)], "length must be at least 0, not -1"),
@@ -106,6 +109,7 @@ def test_json_can_be_a_reply_for_any_endpoint():
         ({"status": 500, "mesage": "x"}, "did you mean 'message'"),
         ({"json": {}, "headrs": {}}, "did you mean 'headers'"),
         (5, "a string or an object, not int"),
+        ({"json": {}, "headers": ["x"]}, "headers must be an object of texts, not list"),
     ],
 )
 def test_json_with_an_unknown_field_names_the_nearest(given, said):

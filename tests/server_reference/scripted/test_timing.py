@@ -76,6 +76,14 @@ def test_jitter_is_the_same_for_the_same_seed():
     assert 0.5 <= waits(first)[0] <= 1.5 != waits(first)[0]
 
 
+def test_jitter_goes_both_ways():
+    events = [Event(b"a", True)] * 50
+    found = waits(writes(Answer(itl=1, jitter=0.5), events, Random(1)))
+
+    assert 0.5 <= min(found) < 0.6
+    assert 1.4 < max(found) <= 1.5
+
+
 def test_a_gap_stands_between_split_writes():
     assert waits(played(split="event", gap=0.1)) == [0.1, 0.1]
 

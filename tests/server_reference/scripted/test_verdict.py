@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import pytest
 
@@ -116,6 +116,14 @@ def asked_then(act: str, times: int) -> Acts:
     return acts
 
 
+def leaking(it: Tried) -> None:
+    asked_then("leave", 2)(it)
+    end = time.monotonic() + 0.3  # these two are idle for a while before the last one comes
+    while time.monotonic() < end:
+        asked_then("leave", 1)(it)
+    asked_then("leave", 1)(it)
+
+
 def reused(it: Tried) -> None:
     for number in range(3):
         it.client.ask(chat(str(number)))
@@ -149,7 +157,7 @@ CASES = {
     ),
     "no_reset_on_abandon": Case(HANGING, abandon(closes=False), abandon(closes=True)),
     "connection_per_call": Case("Hello", asked_then("close", 3), reused),
-    "connections_leaked": Case("Hello", asked_then("leave", 4), reused),
+    "connections_leaked": Case("Hello", leaking, reused),
     "misplaced_key": Case(
         "Hello",
         lambda it: it.client.ask(target=f"{CHAT}?api_key={KEY}"),
@@ -216,7 +224,7 @@ def test_the_innocent_one_is_left_alone(name):
 
 
 def test_every_rule_has_a_case():
-    assert [rule.name for rule in VERDICT_RULES if rule.name not in CASES] == []
+    assert sorted(CASES) == sorted(rule.name for rule in VERDICT_RULES)
 
 
 def test_every_rule_says_what_it_is_about():
@@ -381,12 +389,6 @@ def test_a_rule_can_be_ignored_by_name():
         assert server.verdict(ignore=["retried_for_nothing"]).is_clean
         with pytest.raises(ValueError, match="did you mean 'retry_storm'"):
             server.verdict(ignore=["retry_strom"])
-
-
-def test_no_two_rules_share_a_name():
-    names = sorted(rule.name for rule in VERDICT_RULES)
-
-    assert [a for a, b in pairwise(names) if a == b] == []
 
 
 def test_every_rule_is_on_its_page_with_its_sentence():

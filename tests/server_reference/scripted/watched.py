@@ -17,9 +17,9 @@ __all__ = ["HELLO", "Played", "stream"]
 HELLO = (Head(200, (("content-type", "application/json"),)), Body(b'{"a": 1}'), End())
 
 
-def stream(*writes: bytes) -> Sequence[Op]:
+def stream(*writes: bytes, fields: Sequence[tuple[str, str]] = ()) -> Sequence[Op]:
     """A reply of server-sent events, without its end."""
-    return [Head(200, (("content-type", "text/event-stream"),)), *map(Body, writes)]
+    return [Head(200, (("content-type", "text/event-stream"), *fields)), *map(Body, writes)]
 
 
 @dataclass

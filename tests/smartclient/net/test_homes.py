@@ -10,6 +10,7 @@ import weakref
 import pytest
 
 from smartclient.net.homes import Home, all_homes, home_of_loop
+from smartclient.net.options import REAL
 from smartclient.net.pool import Counts, Pools
 from smartclient.net.streams import StreamConnection
 
@@ -61,7 +62,7 @@ def test_end_of_the_loop_closes_idle_and_active_connections():
     async def scenario():
         home = await home_of_loop()
         found.extend([await entered(home), await entered(home)])
-        home.release(found[0], None, asyncio.get_running_loop().time)
+        home.release(found[0], None)
 
     asyncio.run(scenario())
 
@@ -76,7 +77,7 @@ def test_idle_connections_expire_though_nobody_calls(monkeypatch):
     async def scenario():
         home = await home_of_loop()
         connection = await entered(home)
-        home.release(connection, 5.0, lambda: 6.0)
+        home.release(connection, REAL() - 1.0)
         await asyncio.sleep(0.05)
         assert (connection.is_cut, home.pools.counts) == (True, Counts())
         connection.peer.close()
@@ -88,7 +89,7 @@ def test_expired_connection_is_closed_by_the_next_call():
     async def scenario():
         home = await home_of_loop()
         connection = await entered(home)
-        home.release(connection, 5.0, lambda: 0.0)
+        home.release(connection, 5.0)
         _, taken = home.enter(ROUTE, 6.0)
         assert (taken, connection.is_cut) == (None, True)
         connection.peer.close()

@@ -37,7 +37,7 @@ class Pair:
         await loop.create_connection(lambda: self.connection, sock=self.ours)
         self.pool.fill(self.connection)
 
-    def keep(self, connection, expires, monotonic, *, last=True) -> None:
+    def keep(self, connection, expires, *, last=True) -> None:
         self.pool.release(connection, expires, last=last)
 
     def response(self, **changes) -> Response:

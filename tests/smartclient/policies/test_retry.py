@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
+from tenacity.stop import stop_after_delay, stop_before_delay
+from tenacity.wait import wait_fixed
 
 from smartclient._call import Headers
 from smartclient._errors import ExchangeError
@@ -42,6 +45,10 @@ def test_overloaded_reply_is_closed_before_the_wait():
         pytest.param({"retry_after": "soon"}, 2.0, id="unreadable-falls-back"),
         pytest.param({"retry_after": "-5"}, 2.0, id="negative-falls-back"),
         pytest.param({"retry_after": "60"}, 60.0, id="exactly-the-longest"),
+        pytest.param({"retry_after": "0"}, 2.0, id="none-at-all-is-our-own"),
+        pytest.param(
+            {"retry_after": "Sun, 06 Nov 1994 08:49:36 GMT"}, 2.0, id="past-date-is-our-own"
+        ),
     ],
 )
 def test_wait_follows_the_server(headers, seconds):
@@ -50,6 +57,29 @@ def test_wait_follows_the_server(headers, seconds):
     _, asked = play(flow, [a_reply(429, **headers), RATE_LIMITED, None, None, a_reply(), None])
 
     assert asked[3] == Sleep(seconds)
+
+
+@pytest.mark.parametrize(
+    ("stop", "attempts"),
+    [
+        pytest.param(stop_after_delay(4.0), 2, id="after-its-time"),
+        pytest.param(stop_after_delay(4.5), 3, id="not-yet-after-its-time"),
+        pytest.param(stop_before_delay(4.0), 1, id="the-wait-would-pass-it"),
+        pytest.param(stop_before_delay(4.5), 2, id="the-wait-fits-in-once"),
+    ],
+)
+def test_a_stop_by_time_goes_by_the_clock(stop, attempts):
+    clock = ManualClock()
+
+    def two_seconds(call):
+        clock.advance(2.0)
+        raise an_error()
+        yield
+
+    policy = Retry(clock=clock, stop=stop, wait=wait_fixed(2.0))
+
+    with pytest.raises(ExchangeError):
+        play(policy.flow(a_call(), two_seconds), [None] * (attempts - 1))
 
 
 def test_a_wait_beyond_the_longest_ends_the_retries_at_once():
@@ -69,6 +99,19 @@ def test_jitter_is_added_above_what_the_server_asked_for():
     _, asked = play(policy.flow(a_call(), exchange), answers)
 
     assert 10.0 <= asked[3].seconds <= 15.0
+
+
+def test_an_sdk_s_own_count_goes_on_over_our_attempts():
+    """It sees one attempt only, and would tell the server 0 each time."""
+    sent = Headers([("X-Stainless-Retry-Count", "0"), ("a", "b")])
+    call = msgspec.structs.replace(a_call(), headers=sent)
+    answers = [a_reply(529), OVERLOADED, None, None] * 2 + [a_reply(), None]
+
+    _, asked = play(retry().flow(call, exchange), answers)
+
+    calls = [effect.call for effect in asked if isinstance(effect, Exchange)]
+    assert [one.headers.all("x-stainless-retry-count") for one in calls] == [["0"], ["1"], ["2"]]
+    assert [one.headers.get("a") for one in calls] == ["b"] * 3
 
 
 def test_a_reply_that_is_given_up_on_is_returned_unclosed():

@@ -139,6 +139,20 @@ def test_a_read_undoes_the_encoding(world):
     assert body == b"abcd"
 
 
+@pytest.mark.parametrize("missing", [1, 8, 12], ids=["a-byte", "the-checksum", "more"])
+def test_a_read_of_a_gzip_without_its_end_is_no_whole_body(world, missing):
+    answer = Answer(gzip.compress(b"abcd")[:-missing], content_encoding="gzip")
+
+    with pytest.raises(ExchangeError, match="may be cut"):
+        run(world, sent_and(lambda r: read(r, limit=100)), answer)
+
+
+def test_an_empty_body_has_no_encoding_to_end(world):
+    (_, body), _ = run(world, sent_and(lambda r: read(r, limit=4)), Answer(content_encoding="gzip"))
+
+    assert body == b""
+
+
 def test_a_body_of_exactly_the_limit_is_read(world):
     (_, body), _ = run(world, sent_and(lambda r: read(r, limit=4)), Answer(b"abcd"))
 

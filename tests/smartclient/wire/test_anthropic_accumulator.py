@@ -143,6 +143,18 @@ def test_a_delta_without_its_start_opens_a_block():
     ]
 
 
+def test_a_start_after_its_deltas_takes_them_over():
+    message = accumulated(
+        START,
+        piece(0, type="input_json_delta", partial_json='{"a":1}'),
+        begin(0, type="tool_use", id="t", name="f", input={}),
+        stop(0),
+    )
+
+    [block] = message.content
+    assert (block.name, block.input) == ("f", {"a": 1})
+
+
 def test_unknown_blocks_events_and_deltas_are_kept_or_passed_over():
     message = accumulated(
         START,

@@ -79,6 +79,18 @@ def test_an_item_that_is_done_replaces_its_pieces():
     assert response.output[0].raw == encode(DONE)
 
 
+def test_an_item_that_is_done_goes_back_byte_for_byte():
+    raw = '{"type": "message","id":"m", "content":[ {"type":"output_text","text":"\\u00e9"} ]}'
+    adapter = OpenAIResponses()
+    accumulator = adapter.accumulator()
+
+    for kind, item in (("added", '{"type": "message"}'), ("done", raw)):
+        data = f'{{"type":"response.output_item.{kind}","output_index":0,"item":{item}}}'
+        accumulator.add(adapter.part(Event("message", data)).value)
+
+    assert accumulator.result().output[0].raw == raw.encode()
+
+
 def test_a_part_that_is_done_replaces_its_pieces():
     part = {"type": "output_text", "text": "Paris", "annotations": [1]}
     done = ("response.content_part.done", {"output_index": 0, "content_index": 0, "part": part})

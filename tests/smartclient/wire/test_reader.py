@@ -29,9 +29,27 @@ def test_parts_do_not_depend_on_the_split(size):
 def test_nothing_is_read_after_the_terminal_event():
     reader = EventReader(OPENAI)
 
-    parts = reader.feed(b"data: [DONE]\n\n" + CHUNK + b"data: junk\n\n")
+    parts = reader.feed(CHUNK + b"data: [DONE]\n\n" + CHUNK + b"data: junk\n\n")
 
-    assert len(parts) == 1
+    assert len(parts) == 2
+    assert reader.feed(CHUNK) == []
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(b"", id="alone"),
+        pytest.param(b'data: {"choices":[]}\n\n', id="after-a-chunk-without-choices"),
+        pytest.param(b'data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n', id="after-a-role"),
+    ],
+)
+def test_a_terminal_mark_before_any_answer_ends_nothing(before):
+    """vllm#40978: a server swallows its error and sends the mark alone."""
+    reader = EventReader(OPENAI)
+
+    parts = reader.feed(before + b"data: [DONE]\n\n")
+
+    assert not any(part.delta.is_terminal for part in parts)
     assert reader.feed(CHUNK) == []
 
 

@@ -8,6 +8,10 @@ import sys
 import pytest
 
 from smartclient.wire import Adapter, adapters, recognise
+from smartclient.wire.encode import encode
+from smartclient.wire.sse import Event
+
+MESSAGES, CHAT, RESPONSES = adapters()
 
 
 @pytest.mark.parametrize(
@@ -45,6 +49,85 @@ def test_every_adapter_reads_an_error_reply(adapter: Adapter):
     failure = adapter.failure(529, b'{"error":{"type":"overloaded_error","message":"busy"}}')
 
     assert (failure.kind, failure.message, failure.is_transient) == ("overloaded", "busy", True)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "event", "text"),
+    [
+        pytest.param(
+            MESSAGES,
+            {"type": "content_block_start", "content_block": {"type": "text", "text": "a"}},
+            "a",
+            id="message-starts-with-text",
+        ),
+        pytest.param(
+            MESSAGES,
+            {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "a"}},
+            "a",
+            id="message",
+        ),
+        pytest.param(
+            MESSAGES,
+            {"type": "content_block_delta", "delta": {"type": "thinking_delta", "thinking": "a"}},
+            "",
+            id="message-thinks",
+        ),
+        pytest.param(CHAT, {"choices": [{"delta": {"content": "a"}}]}, "a", id="chat"),
+        pytest.param(CHAT, {"choices": [{"delta": {"content": None}}]}, "", id="chat-null"),
+        pytest.param(CHAT, {"choices": []}, "", id="chat-without-choices"),
+        pytest.param(
+            CHAT, {"choices": [{"index": 1, "delta": {"content": "b"}}]}, "", id="chat-second"
+        ),
+        pytest.param(
+            RESPONSES, {"type": "response.output_text.delta", "delta": "a"}, "a", id="response"
+        ),
+        pytest.param(
+            RESPONSES, {"type": "response.output_text.done", "text": "a"}, "", id="response-again"
+        ),
+        pytest.param(
+            RESPONSES, {"type": "response.refusal.delta", "delta": "a"}, "", id="response-refuses"
+        ),
+    ],
+)
+def test_the_text_of_an_event_is_the_models(adapter, event, text):
+    part = adapter.part(Event("message", encode(event).decode()))
+
+    assert adapter.text(part.value) == text
+
+
+@pytest.mark.parametrize(
+    ("adapter", "whole", "text"),
+    [
+        pytest.param(
+            MESSAGES,
+            b'{"content": [{"type": "text", "text": "a"}, {"type": "thinking", "text": "b"},'
+            b' {"type": "text", "text": "c"}, {"type": "text", "text": null}]}',
+            "ac",
+            id="message",
+        ),
+        pytest.param(MESSAGES, b'{"content": null}', "", id="message-without-content"),
+        pytest.param(
+            CHAT,
+            b'{"choices": [{"message": {"content": "a"}}, {"message": {"content": "b"}}]}',
+            "a",
+            id="chat",
+        ),
+        pytest.param(CHAT, b'{"choices": []}', "", id="chat-without-choices"),
+        pytest.param(
+            RESPONSES,
+            b'{"output": [{"type": "message", "content": [{"type": "output_text", "text": "a"}]}]}',
+            "a",
+            id="response",
+        ),
+    ],
+)
+def test_the_text_of_a_whole_reply_is_the_models(adapter, whole, text):
+    assert adapter.text(adapter.value(whole)) == text
+
+
+@pytest.mark.parametrize("adapter", adapters(), ids=lambda adapter: adapter.name)
+def test_what_has_no_text_has_none(adapter: Adapter):
+    assert adapter.text(None) == ""
 
 
 def test_the_formats_are_loaded_when_they_are_needed():

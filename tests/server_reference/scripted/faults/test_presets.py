@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from server_reference.scripted.compile import json_reply
@@ -43,15 +45,16 @@ def test_every_parameter_has_a_default(preset):
 
 
 @pytest.mark.parametrize(
-    ("name", "request_fields", "said"),
+    ("name", "protocol", "said"),
     [
-        ("only_done", {}, "fault only_done: it is for openai.chat, and this is anthropic.messages"),
-        ("goaway", {}, "fault goaway: it needs HTTP/2, and this request came over http/1.1"),
+        ("only_done", "http/1.1", "it is for openai.chat, and this is anthropic.messages"),
+        ("goaway", "http/1.1", "it needs HTTP/2, and this request came over http/1.1"),
+        ("fin_mid_chunk", "h2", "it needs HTTP/1.1, and this request came over h2"),
     ],
 )
-def test_an_unfit_request_is_told(name, request_fields, said):
-    with pytest.raises(UnfitError, match=said):
-        fault(name).apply(STREAM, a_request(**request_fields))
+def test_an_unfit_request_is_told(name, protocol, said):
+    with pytest.raises(UnfitError, match=f"fault {name}: {said}"):
+        fault(name).apply(STREAM, dataclasses.replace(a_request(), protocol=protocol))
 
 
 def test_a_reply_that_is_no_stream_is_told():

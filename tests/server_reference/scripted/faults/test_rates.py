@@ -21,6 +21,12 @@ def test_the_same_seed_breaks_the_same_requests():
     assert picked(faults_at(rates, seed=7)) != picked(faults_at(rates, seed=8))
 
 
+def test_another_seed_does_not_break_the_same_ones_a_request_later():
+    first, second = (picked(faults_at({"no_reply": 0.5}, seed=seed)) for seed in (7, 8))
+
+    assert first[1:] != second[:-1]
+
+
 def test_each_fault_has_its_share():
     found = picked(faults_at({"reset_after": 0.1, "no_reply": 0.2}, seed=7))
 

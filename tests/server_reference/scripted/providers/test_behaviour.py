@@ -192,6 +192,6 @@ def test_clearing_begins_anew(clock):
     )
     call(behaviour, messages("hi!!", system=SYSTEM))
 
-    behaviour.clear()
+    behaviour.reset()
 
     assert call(behaviour, messages("hi!!", system=SYSTEM)).cache_read == 0

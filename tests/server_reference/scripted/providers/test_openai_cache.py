@@ -65,6 +65,15 @@ class TestBeforeBreakpoints:
         assert self.ask(asking, text(2000), prompt_cache_key="b").cache_read == 0
         assert self.ask(asking, text(2000), prompt_cache_key="a").cache_read > 0
 
+    @pytest.mark.parametrize("name", ["openai-organization", "openai-project"])
+    @pytest.mark.parametrize("model", [OLD, "gpt-5.6"])
+    def test_nothing_of_another_organization_is_read(self, asking, name, model):
+        for owner in ("a", "b"):
+            sent = chat(text(2000), model=model)
+            object.__setattr__(sent, "headers", (*sent.headers, (name, owner)))
+
+            assert asking.begin(sent).cache_read == 0
+
     def test_the_sixteenth_request_of_a_minute_goes_to_a_cold_machine(self, asking):
         reads = [self.ask(asking, text(2000)).cache_read > 0 for _ in range(17)]
 

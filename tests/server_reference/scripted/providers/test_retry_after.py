@@ -31,6 +31,15 @@ def test_a_wait_of_a_second_and_a_half(form, fields):
 
 
 @pytest.mark.parametrize(
+    ("form", "name", "least"),
+    [("fraction", "retry-after", 1.2341), ("ms", "retry-after-ms", 1234.1)],
+)
+def test_who_waits_as_told_never_comes_too_early(form, name, least):
+    assert least <= float(retry_after(1.2341, form=form)[name]) < least * 1.01
+    assert retry_after(2.007, form="ms") == {"retry-after-ms": "2007"}
+
+
+@pytest.mark.parametrize(
     ("form", "date"),
     [
         ("imf_fixdate", "Sun, 06 Nov 1994 08:49:37 GMT"),
