@@ -16,7 +16,8 @@ NAMES = {
         AsyncClient AuthenticationError CallReport Client EventTooLargeError ExchangeError
         IncompleteStreamError
         InvalidRequestError MalformedReplyError OverloadedError RateLimitError RefusedError
-        ServerError Settings SmartClientError StatusError Timeout last_report unwrap wrap
+        PoolStats ServerError Settings SmartClientError StatusError Timeout last_report pool_stats
+        unwrap wrap
         """,
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
     "server_reference": "scripted start",
@@ -34,10 +35,10 @@ ELSEWHERE = [
 
 METHODS = {
     "Client": "messages.create messages.stream messages.count_tokens chat.completions.create "
-    "chat.completions.stream responses.create responses.stream close",
+    "chat.completions.stream responses.create responses.stream close prewarm",
     "AsyncClient": "messages.create messages.stream messages.count_tokens "
     "chat.completions.create chat.completions.stream responses.create responses.stream "
-    "close aclose",
+    "close aclose prewarm",
 }
 
 a_package = pytest.mark.parametrize("package", NAMES)

@@ -25,6 +25,7 @@ from .report import CallReport
 
 if TYPE_CHECKING:
     from ._wrap import unwrap, wrap
+    from .net.stats import PoolStats, pool_stats
 
 __all__ = [
     "AsyncClient",
@@ -37,6 +38,7 @@ __all__ = [
     "InvalidRequestError",
     "MalformedReplyError",
     "OverloadedError",
+    "PoolStats",
     "RateLimitError",
     "RefusedError",
     "ServerError",
@@ -45,16 +47,20 @@ __all__ = [
     "StatusError",
     "Timeout",
     "last_report",
+    "pool_stats",
     "unwrap",
     "wrap",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load what goes under an SDK only for those who put it there."""
-    if name not in ("unwrap", "wrap"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import _wrap
+_LATER = {"unwrap": "_wrap", "wrap": "_wrap", "PoolStats": "net.stats", "pool_stats": "net.stats"}
 
-    globals().update(unwrap=_wrap.unwrap, wrap=_wrap.wrap)
-    return globals()[name]
+
+def __getattr__(name: str) -> Any:
+    """Load what not every program needs when it is first asked for."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
+    return found

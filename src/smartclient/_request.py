@@ -97,6 +97,18 @@ class Session:
                 f"make one with provider={provider!r}"
             )
 
+    def no_call(self) -> Call:
+        """What stands for a call while a connection is opened for none."""
+        settings, clock = self.pipeline.settings, self.pipeline.clock
+        return Call(
+            method="prewarm",
+            origin=self.origin,
+            target="",
+            headers=Headers(),
+            trace=Trace(started=clock.monotonic()),
+            timeout=settings.timeout,
+        )
+
     def call(self, path: str, payload: Mapping[str, Any], given: PerCall) -> Call:
         """A call to `path` with `payload` as its JSON body.
 

@@ -48,6 +48,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         max_connections: Connections to one origin at most; over HTTP/2, calls in flight.
         http_version: `auto` offers HTTP/2 where that pays, `1.1` and `2` insist on one.
         keepalive: Seconds that an idle connection is kept; `None` keeps it for ever.
+        max_age: Seconds after which a connection carries no further call, so that an address
+            that moved is followed; `None` sets no limit.
+        max_requests: Calls that a connection carries at most; `None` sets no limit.
         ca_file: Certificates to trust in place of certifi's, a PEM file.
         trust_store: `certifi`, or `system` for the operating system's list, where neither
             `ca_file` nor the environment names one.
@@ -75,6 +78,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     max_connections: int = 1000
     http_version: HttpVersion = "auto"
     keepalive: float | None = 60.0
+    max_age: float | None = 900.0
+    max_requests: int | None = None
     ca_file: str | None = None
     trust_store: Literal["certifi", "system"] = "certifi"
     client_cert: Any = None
@@ -102,16 +107,26 @@ class Settings(Struct, frozen=True, kw_only=True):
             raise ValueError(
                 f'http_version must be "auto", "1.1" or "2", not {self.http_version!r}'
             )
-        if self.max_connections < 1:
-            raise ValueError(f"max_connections must be at least 1, not {self.max_connections}")
-        if self.keepalive is not None and self.keepalive < 0:
-            raise ValueError(
-                f"keepalive must be at least 0 s, not {self.keepalive:g}; "
-                "use None to keep idle connections for ever"
-            )
+        _check_lives(self)
         _check_trust(self)
         check_way(self.proxy, self.uds, self.local_address)
         force_setattr(self, "socket_options", _socket_options(self.socket_options))
+
+
+def _check_lives(settings: Settings) -> None:
+    if settings.max_connections < 1:
+        raise ValueError(f"max_connections must be at least 1, not {settings.max_connections}")
+    if settings.max_age is not None and settings.max_age <= 0:
+        raise ValueError(f"max_age must be above 0 s, not {settings.max_age:g}; use None for none")
+    if settings.max_requests is not None and settings.max_requests < 1:
+        raise ValueError(
+            f"max_requests must be at least 1, not {settings.max_requests}; use None for no limit"
+        )
+    if settings.keepalive is not None and settings.keepalive < 0:
+        raise ValueError(
+            f"keepalive must be at least 0 s, not {settings.keepalive:g}; "
+            "use None to keep idle connections for ever"
+        )
 
 
 def _check_trust(settings: Settings) -> None:
@@ -160,6 +175,8 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "resend_after_timeout": (bool,),
     "max_connections": (int,),
     "keepalive": (int, float, NoneType),
+    "max_age": (int, float, NoneType),
+    "max_requests": (int, NoneType),
     "ca_file": (str, NoneType),
     "trust_env": (bool,),
     "uds": (str, NoneType),
@@ -289,6 +306,8 @@ def net_options(settings: Settings, variables: Mapping[str, str] = os.environ) -
         max_connections=settings.max_connections,
         http_version=settings.http_version,
         idle_expiry=settings.keepalive,
+        max_age=settings.max_age,
+        max_requests=settings.max_requests,
         ca_file=settings.ca_file,
         ssl_context=settings.ssl_context,
         trust_store=settings.trust_store,

@@ -66,6 +66,20 @@ class Client:
         """Of the call whose body ended last."""
         return self._session.pipeline.last_report
 
+    def prewarm(self, connections: int = 1) -> int:
+        """Open connections before the first call needs them, so that it does not wait for them.
+
+        Args:
+            connections: How many are to lie idle; over HTTP/2 one is enough for all calls.
+
+        Returns:
+            How many were opened.
+
+        Raises:
+            ExchangeError: One could not be opened.
+        """
+        return self._connections.prewarm(self._session.no_call(), connections)
+
     def close(self) -> None:
         """Cut this client's streams and give its connections back; safe to call twice."""
         self._performer(Trace(started=0.0)).run(self._session.pipeline.finish())
@@ -137,6 +151,20 @@ class AsyncClient:
     def last_report(self) -> CallReport | None:
         """Of the call whose body ended last."""
         return self._session.pipeline.last_report
+
+    async def prewarm(self, connections: int = 1) -> int:
+        """Open connections before the first call needs them, so that it does not wait for them.
+
+        Args:
+            connections: How many are to lie idle; over HTTP/2 one is enough for all calls.
+
+        Returns:
+            How many were opened.
+
+        Raises:
+            ExchangeError: One could not be opened.
+        """
+        return await self._connections.prewarm(self._session.no_call(), connections)
 
     async def close(self) -> None:
         """Cut this client's streams and give its connections back; safe to call twice."""

@@ -46,7 +46,7 @@ class _BlockingReply:
 
 class _BlockingClient:
     def __init__(self, connections: blocking.Connections) -> None:
-        self._connections = connections
+        self._connections, self._routes = connections, connections._routes
 
     async def exchange(self, call: Call, timeline: Timeline) -> _BlockingReply:
         return _BlockingReply(self._connections.exchange(call, timeline))
@@ -60,6 +60,7 @@ class Client:
 
     def __init__(self, connections: Any) -> None:
         self.close, self.exchange = connections.close, connections.exchange
+        self.routes = connections._routes
 
     async def send(self, url: str, **changes: Any) -> tuple[Any, Timeline]:
         """Exchange; the reply, its body unread, and the timeline."""

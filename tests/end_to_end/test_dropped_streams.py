@@ -11,6 +11,7 @@ import pytest
 
 from smartclient import AsyncClient, Client
 from smartclient.net import aio, blocking, homes
+from smartclient.net.lobby import LOBBY
 from tests.smartclient.fakes import START, text
 
 from .raw_server import Peer, RawServer
@@ -48,7 +49,7 @@ def test_a_stream_may_be_collected_by_a_thread_that_holds_the_pools_lock(server)
     next(held[0])
 
     def collect() -> None:
-        with blocking._lobby._lock:
+        with LOBBY._lock:
             held.clear()
 
     thread = threading.Thread(target=collect, daemon=True)

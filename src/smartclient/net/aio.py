@@ -16,6 +16,7 @@ from . import failures
 from .aio_response import Response
 from .homes import Home, all_homes, home_of_loop
 from .http1_request import head_of
+from .lifetime import holders
 from .link import Lane, Link
 from .opening import open_stream
 from .options import DEFAULTS, REAL, SYSTEM_CLOCK, NetOptions
@@ -91,6 +92,26 @@ class AsyncConnections:
             else:
                 response.cut()
 
+    async def prewarm(self, call: Call, number: int) -> int:
+        """Open connections for calls like `call` until `number` are idle; how many it took.
+
+        One that is shared (HTTP/2) is enough.
+
+        Raises:
+            ExchangeError: One could not be opened.
+        """
+        self._check_open()
+        home, route = await home_of_loop(), self._routes.to(call.origin)
+        pool = home.pool_of(route)
+        opened: list[Lane] = []
+        try:
+            while len(pool.idle) + len(opened) < number and not pool.roomy and pool.reserve():
+                opened.append(await self._open(home, route, pool, call, Timeline()))
+        finally:
+            for lane in opened:
+                lane.spare(self._options.idle_expiry)
+        return len(opened)
+
     async def close(self) -> None:
         """Cut this client's streams and refuse further calls; others' are left alone."""
         self._is_closed = True
@@ -106,8 +127,9 @@ class AsyncConnections:
         while True:
             home, route = await home_of_loop(), self._routes.to(call.origin)
             pool, connection = await self._enter(home, route, call, timeline)
+            held = call.method, call.target, REAL()
             while connection is not None:
-                if (lane := await self._fit_lane(connection)) is not None:
+                if (lane := await self._fit_lane(connection, held)) is not None:
                     return lane
                 if connection not in pool.active:
                     break  # closed meanwhile, and its place was given away
@@ -160,12 +182,14 @@ class AsyncConnections:
             limit=pool.limit,
             active=counted.active,
             queued=counted.queued,
+            held=holders(pool.active),
         )
         raise failures.late(error, by, stage="pool")
 
-    async def _fit_lane(self, connection: Link) -> Lane | None:
+    async def _fit_lane(self, connection: Link, held: tuple[str, str, float]) -> Lane | None:
         """What carries a call on `connection`; `None`: it cannot carry another one."""
         lane = connection.lane(self)
+        connection.held = held
         try:
             self._check_open()
             return lane if await lane.is_fit() else None
@@ -193,6 +217,8 @@ class AsyncConnections:
         except BaseException:
             pool.vacate()
             raise
+        connection.begin_life(self._options)
+        connection.held = call.method, call.target, REAL()
         pool.fill(connection, connection.room)
         lane = connection.lane(self)
         if self._is_closed:

@@ -238,6 +238,14 @@ class BackgroundConnections:
 
         return background.run(exchange)
 
+    def prewarm(self, call: Call, number: int) -> int:
+        """Open connections, as `AsyncConnections` does."""
+
+        async def prewarm(desk: _Desk) -> int:
+            return await self._connections.prewarm(call, number)
+
+        return _Running.get().run(prewarm)
+
     def close(self) -> None:
         """Cut this client's streams and refuse further calls, in bounded time."""
 

@@ -6,18 +6,15 @@
 from __future__ import annotations
 
 import atexit
-import os
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from .._call import Call, Headers, Span, Timeline
+from .._call import Call, Span, Timeline
 from .._clock import Clock
-from .._errors import ExchangeError, Sent
 from . import failures
-from .failures import BadReplyError
-from .http1 import ReplyParser
-from .http1_request import LAST_CHUNK, chunk, head_of, joined
-from .lobby import Lobby
+from .blocking_response import Response, drop
+from .http1_request import head_of
+from .lobby import LOBBY
 from .options import DEFAULTS, REAL, SYSTEM_CLOCK, NetOptions
 from .pool import Counts, Pool
 from .refusals import check_forwarded
@@ -28,10 +25,6 @@ if TYPE_CHECKING:
     from .background import BackgroundConnections, BackgroundResponse
 
 __all__ = ["Connections", "Response", "close_idle", "counts"]
-
-
-_lobby = Lobby()
-os.register_at_fork(after_in_child=_lobby.forget)
 
 
 def counts() -> Counts:
@@ -46,10 +39,10 @@ def close_idle() -> None:
 
 
 # Of each place where threads have connections; HTTP/2's is added once it is loaded.
-_all_counts: list[Callable[[], Counts]] = [_lobby.counts]
-_all_closing: list[Callable[[], None]] = [_lobby.close_idle]
+_all_counts: list[Callable[[], Counts]] = [LOBBY.counts]
+_all_closing: list[Callable[[], None]] = [LOBBY.close_idle]
 
-atexit.register(_lobby.close_idle)
+atexit.register(LOBBY.close_idle)
 
 
 class Connections:
@@ -96,23 +89,43 @@ class Connections:
                 raise
             response.cut()
 
+    def prewarm(self, call: Call, number: int) -> int:
+        """Open connections for calls like `call` until `number` are idle; how many it took.
+
+        Raises:
+            ExchangeError: One could not be opened.
+        """
+        self._check_open()
+        if self._streams is not None:
+            return self._streams.prewarm(call, number)
+        route, opened = self._routes.to(call.origin), list[SocketConnection]()
+        try:
+            while (pool := LOBBY.reserve(route, number - len(opened))) is not None:
+                opened.append(self._open(route, pool, call, Timeline()))
+        finally:
+            now = REAL()
+            for connection in opened:
+                bound = route.life.bound(now, self._options.idle_expiry)
+                LOBBY.release(connection, None if bound is None else now + bound)
+        return len(opened)
+
     def close(self) -> None:
         """Cut this client's streams and refuse further calls; others' are left alone."""
         self._is_closed = True
         if self._streams is not None:
             self._streams.close()
-        for connection in _lobby.evict(self):
-            _drop(connection)
+        for connection in LOBBY.evict(self):
+            drop(connection)
 
     def _obtain(self, call: Call, timeline: Timeline) -> SocketConnection:
         self._check_open()
         monotonic = self._clock.monotonic
         begun, started = monotonic(), REAL()  # connections live in real time
         route = self._routes.to(call.origin)
-        pool, connection, waiter = _lobby.enter(route, started, self)
+        pool, connection, waiter = LOBBY.enter(route, started, self)
         if waiter is not None:
             timeout, by = timeline.within(call.timeout.pool, monotonic)
-            is_granted = _lobby.wait(pool, waiter, timeout)
+            is_granted = LOBBY.wait(pool, waiter, timeout)
             connection = waiter.connection
             timeline.pool = Span(begun, self._clock.monotonic())
             if not is_granted:
@@ -125,19 +138,23 @@ class Connections:
                     limit=pool.limit,
                     active=queued.active,
                     queued=queued.queued,
+                    held=LOBBY.holders(pool),
                 )
                 raise failures.late(error, by, stage="pool")
         while connection is not None:
             try:
                 connection.owner = self
+                connection.held = call.method, call.target, started
                 self._check_open()
-                if connection.is_fit(REAL()):
+                if connection.is_fit(now := REAL()):
                     return connection
+                if not connection.is_cut:
+                    pool.life.ended(now - connection.idle_since, now)
             except BaseException:
-                _drop(connection)
+                drop(connection)
                 raise
             connection.cut()
-            connection = _lobby.swap(connection, started)
+            connection = LOBBY.swap(connection, started)
         return self._open(route, pool, call, timeline)
 
     def _open(
@@ -148,12 +165,14 @@ class Connections:
                 route, pool, call.timeout.connect, timeline, self._clock.monotonic
             ).open()
         except BaseException:
-            _lobby.vacate(pool)
+            LOBBY.vacate(pool)
             raise
         connection.owner = self
-        _lobby.fill(connection)
+        connection.held = call.method, call.target, REAL()
+        connection.begin_life(self._options)
+        LOBBY.fill(connection)
         if self._is_closed:
-            _drop(connection)
+            drop(connection)
             self._check_open()
         return connection
 
@@ -169,224 +188,3 @@ def _background(options: NetOptions, clock: Clock) -> BackgroundConnections:
         _all_counts.append(background.counts)
         _all_closing.append(background.close_idle)
     return background.BackgroundConnections(options, clock)
-
-
-class Response:
-    """A reply whose body is read piece by piece.
-
-    The connection goes back to the pool the moment the body has ended. A response that is
-    dropped before is cut when it is collected, so that its place does not stay taken.
-    """
-
-    __slots__ = (
-        "__weakref__",
-        "_call",
-        "_clock",
-        "_connection",
-        "_options",
-        "_parser",
-        "_timeline",
-        "headers",
-        "protocol",
-        "reason",
-        "status",
-    )
-
-    status: int
-    reason: str
-    headers: Headers
-    protocol: str
-
-    def __init__(
-        self,
-        connection: SocketConnection,
-        call: Call,
-        timeline: Timeline,
-        clock: Clock,
-        options: NetOptions,
-    ) -> None:
-        self._connection: SocketConnection | None = connection
-        self._parser = ReplyParser(call.method)
-        self._call = call
-        self._timeline = timeline
-        self._clock = clock
-        self._options = options
-
-    def read(self) -> bytes:
-        """The next bytes of the body as they came; `b""` at its end.
-
-        Raises:
-            ExchangeError: The body broke off, or its time ran out.
-        """
-        parser = self._parser
-        while not parser.unread and not parser.is_complete:
-            self._advance("more of the reply")
-        return parser.take()
-
-    def close(self, *, finished: bool = False) -> None:
-        """Be done with the body; what is left of it is cut, so that the server stops.
-
-        Args:
-            finished: Only the end of the transfer is left. It is taken in later, at most
-                64 KiB and 100 ms of it, so that the connection can be used again.
-        """
-        connection = self._connection
-        if connection is None:
-            return
-        if not finished:
-            self.cut()
-            return
-        self._connection = None
-        self._timeline.last_byte, now = self._clock.monotonic(), REAL()
-        state = connection.drain(self._parser, now)
-        if state == "broken":
-            _drop(connection)
-        else:
-            expires = self._parser.expires(now, self._options.idle_expiry)
-            _lobby.release(connection, expires, last=state == "free")
-
-    def cut(self) -> None:
-        """Drop the body and its connection at once; never blocks, never raises."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            _drop(connection)
-
-    def abandon(self) -> None:
-        """Cut for a finalizer, which may run in a thread that holds our lock."""
-        connection, self._connection = getattr(self, "_connection", None), None
-        if connection is not None:
-            _lobby.abandon(connection)
-
-    __del__ = abandon
-
-    def _send(self, head: bytes) -> bool:
-        """Write the request; false: closed before the first byte, so another may carry it."""
-        connection, timeline = self._connection, self._timeline
-        assert connection is not None
-        timeline.reused = connection.num_exchanges > 0
-        connection.num_exchanges += 1
-        started = self._clock.monotonic()
-        failure = _write(connection, self._call, head, timeline, self._clock.monotonic)
-        timeline.send = Span(started, self._clock.monotonic())
-        if failure is not None:
-            if failure.sent == "nothing" and timeline.reused and failure.kind == "write":
-                return False
-            self._read_refusal(failure)
-        return True
-
-    def _read_head(self) -> None:
-        parser, timeline = self._parser, self._timeline
-        while parser.status is None:
-            self._advance("the head of the reply")
-        self.status = parser.status
-        self.reason, self.headers = parser.reason, parser.headers
-        self.protocol = timeline.protocol = parser.protocol
-
-    def _read_refusal(self, failure: ExchangeError) -> None:
-        """Look for a reply that came before the request was written, such as a 413."""
-        connection = self._connection
-        assert connection is not None
-        try:
-            while self._parser.status is None:
-                data = connection.receive(0.0)
-                if not data:
-                    raise failure
-                self._parser.feed(data)
-        except (OSError, BadReplyError):
-            raise failure from None
-        self._timeline.first_byte = self._clock.monotonic()
-        self._parser.keep_alive = False
-        self._finish_if_complete()
-
-    def _advance(self, awaited: str) -> None:
-        """Take in what comes next; a failure cuts the connection."""
-        connection, parser, timeline = self._connection, self._parser, self._timeline
-        origin, reused = self._call.origin, timeline.reused
-        if connection is None:
-            raise failures.closed_by_us(origin, sent="all", reused=reused)
-        if parser.failure is not None:
-            self.cut()
-            raise failures.broken(origin, parser.failure, reused=reused) from parser.failure
-        timeout, by = timeline.within(self._call.timeout.read, self._clock.monotonic)
-        try:
-            data = connection.receive(timeout)
-            if connection.is_cut:
-                raise failures.closed_by_us(origin, sent="all", reused=reused)
-            if data and timeline.first_byte is None:
-                timeline.first_byte = self._clock.monotonic()
-            parser.feed(data)
-        except TimeoutError:
-            self.cut()
-            late = failures.read_timeout(
-                origin, timeout=timeout or 0.0, awaited=awaited, reused=reused
-            )
-            raise failures.late(late, by, stage=failures.stage_of(parser.is_begun)) from None
-        except BadReplyError:
-            return  # what came before it is read first
-        except OSError as error:
-            self.cut()
-            raise failures.unread(origin, error, begun=parser.is_begun, reused=reused) from error
-        except BaseException:
-            self.cut()
-            raise
-        self._finish_if_complete()
-
-    def _finish_if_complete(self) -> None:
-        if not self._parser.is_complete:
-            return
-        self._timeline.last_byte = self._clock.monotonic()
-        connection, self._connection = self._connection, None
-        assert connection is not None
-        if self._parser.keep_alive:
-            _lobby.release(connection, self._parser.expires(REAL(), self._options.idle_expiry))
-        else:
-            _drop(connection)
-
-
-def _drop(connection: SocketConnection) -> None:
-    connection.cut()
-    _lobby.discard(connection)
-
-
-def _write(
-    connection: SocketConnection,
-    call: Call,
-    head: bytes,
-    timeline: Timeline,
-    monotonic: Callable[[], float],
-) -> ExchangeError | None:
-    """Write the whole request; what went wrong."""
-    origin, reused = call.origin, connection.num_exchanges > 1
-    sent: Sent = "nothing"
-    for piece in _pieces(head, call.body):
-        rest: bytes | memoryview = piece
-        while rest:
-            timeout, by = timeline.within(call.timeout.write, monotonic)
-            try:
-                written = connection.send(rest, timeout)
-            except TimeoutError:
-                error = failures.write_timeout(
-                    origin, timeout=timeout or 0.0, sent=sent, reused=reused
-                )
-                return failures.late(error, by, stage="send")
-            except OSError as failure:
-                if connection.is_cut:
-                    raise failures.closed_by_us(origin, sent=sent, reused=reused) from None
-                return failures.unsent(origin, failure, sent=sent, reused=reused)
-            sent = "part"
-            rest = memoryview(rest)[written:] if written < len(rest) else b""
-    return None
-
-
-def _pieces(head: bytes, body: Any) -> Iterator[bytes | memoryview]:
-    if isinstance(body, (bytes, bytearray)):
-        first, rest = joined(head, body)
-        yield first
-        if rest is not None:
-            yield rest
-        return
-    # The head goes first and alone, so that a connection found closed has cost no body.
-    yield head
-    for data in body:
-        yield chunk(data)
-    yield LAST_CHUNK

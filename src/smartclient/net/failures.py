@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .._call import Deadline, Origin
@@ -121,11 +122,20 @@ def other_protocol(origin: Origin, spoken: str | None, *, wanted: str) -> Exchan
 
 
 def pool_timeout(
-    origin: Origin, *, timeout: float, waited: float, limit: int, active: int, queued: int
+    origin: Origin,
+    *,
+    timeout: float,
+    waited: float,
+    limit: int,
+    active: int,
+    queued: int,
+    held: Sequence[str] = (),
 ) -> ExchangeError:
+    """No connection became free; `held` says what has held them for longest."""
+    longest = f", longest {', '.join(held)}" if held else ""
     return ExchangeError(
         f"no connection to {origin} became free in {waited:.1f} s (timeout.pool is {timeout:g} s): "
-        f"{active} of at most {limit} are active, {queued} other calls are queued; "
+        f"{active} of at most {limit} are active{longest}; {queued} other calls are queued; "
         "raise max_connections, or close replies that nobody reads",
         kind="pool_timeout",
         origin=str(origin),

@@ -13,8 +13,10 @@ from collections.abc import AsyncGenerator, Mapping
 
 from .link import Link
 from .options import REAL
-from .pool import Pool, Pools
+from .pool import Pool
+from .pools import Pools
 from .routes import Route
+from .stats import remember, watch
 
 __all__ = ["Home", "all_homes", "home_of_loop"]
 
@@ -26,6 +28,7 @@ class Home:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.pools: Pools[Link] = Pools()
+        watch(self.pools)
         self._loop = loop
         self._sweeper: asyncio.TimerHandle | None = None
         self._end = self._own()
@@ -34,11 +37,14 @@ class Home:
         """Tie the connections to the loop."""
         await anext(self._end)
 
+    def pool_of(self, route: Route) -> Pool[Link]:
+        return self.pools.get(route, route.limit, route.sharing, route.life)
+
     def enter(self, route: Route, now: float) -> tuple[Pool[Link], Link | None]:
         """The pool of `route` and, where there is one, an idle connection of it."""
         for expired in self.pools.sweep(now):
             expired.drop()
-        pool = self.pools.get(route, route.limit, route.sharing)
+        pool = self.pool_of(route)
         connection = pool.take(now)
         while pool.expired:
             pool.expired.pop().drop()
@@ -52,7 +58,7 @@ class Home:
         last: bool = True,
     ) -> None:
         """Hand a connection to who waits, or keep it idle until `expires`."""
-        connection.owner = None
+        connection.owner, connection.idle_since = None, REAL()
         connection.pool.release(connection, expires, last=last)
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(Pools.SWEEP, self._sweep)
@@ -94,6 +100,7 @@ class Home:
             for pool in list(self.pools.by_key.values()):
                 for connection in (*pool.idle, *pool.active):
                     connection.drop()
+            remember(self.pools)
             # Transports close their sockets in the loop's next turns.
             await asyncio.sleep(0)
             await asyncio.sleep(0)
@@ -113,7 +120,7 @@ async def home_of_loop() -> Home:
     home = _homes.get(loop)
     if home is None:
         for closed in [known for known in list(_homes) if known.is_closed()]:
-            del _homes[closed]
+            remember(_homes.pop(closed).pools)
         home = _homes[loop] = Home(loop)
         await home.start()
     return home

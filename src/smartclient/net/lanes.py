@@ -72,6 +72,11 @@ class StreamLane(Awaited):
         self.link.lanes.discard(self)
         return False
 
+    def spare(self, idle_expiry: float | None) -> None:
+        """Give the room back: the call for which it was taken is none."""
+        self.idle_expiry = idle_expiry
+        self._leave()
+
     # The request.
 
     def reply_to(self, method: str) -> StreamReply:

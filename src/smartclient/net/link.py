@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from .._call import Call, Headers, Origin, Timeline
 from .._errors import Sent
 from .failures import BadReplyError
+from .lifetime import Aging
+from .options import REAL
 from .pool import Pool
 from .tcp import Readiness
 from .waiting import Awaited
@@ -94,6 +96,8 @@ class Lane(Protocol):
 
     def drop_reply(self, parser: Reply) -> None: ...
 
+    def spare(self, idle_expiry: float | None) -> None: ...
+
     def drop(self) -> None: ...
 
 
@@ -109,7 +113,7 @@ class Keep(Protocol):
     ) -> None: ...
 
 
-class Link(Awaited, asyncio.Protocol, ABC):
+class Link(Aging, Awaited, asyncio.Protocol, ABC):
     """A connection; belongs to one loop.
 
     Attributes:
@@ -128,11 +132,11 @@ class Link(Awaited, asyncio.Protocol, ABC):
         pool: Pool[Link],
         keep: Keep,
     ) -> None:
-        super().__init__(loop)
+        Aging.__init__(self)
+        Awaited.__init__(self, loop)
         self.origin, self.pool, self._keep = origin, pool, keep
         self.owner: object = None
         self.failure: BadReplyError | OSError | None = None
-        self.num_exchanges = 0
         self.is_cut = False
         self._sock = sock
         self._can_read = Readiness(sock).within
@@ -169,6 +173,12 @@ class Link(Awaited, asyncio.Protocol, ABC):
 
     @abstractmethod
     def _fail(self, failure: BadReplyError | OSError) -> None: ...
+
+    def _note_end(self) -> None:
+        """The server closed: remember how long it let an idle connection live."""
+        if self in self.pool.idle:
+            now = REAL()
+            self.pool.life.ended(now - self.idle_since, now)
 
     # What asyncio calls.
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 
 from . import failures
-from .pool import Counts, Pool, Pools, Waiter
+from .lifetime import holders
+from .options import REAL
+from .pool import Counts, Pool, Waiter
+from .pools import Pools
 from .routes import Route
 from .sockets import SocketConnection
+from .stats import watch
 
-__all__ = ["Lobby", "Ticket"]
+__all__ = ["LOBBY", "Lobby", "Ticket"]
 
 
 class Ticket(Waiter[SocketConnection]):
@@ -35,6 +40,7 @@ class Lobby:
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._pools: Pools[SocketConnection] = Pools()
+        watch(self._pools)
         # A finalizer may run anywhere, also in a thread that holds the lock: it leaves the
         # connection here, and whoever releases the lock next forgets it properly.
         self._abandoned: deque[SocketConnection] = deque()
@@ -54,6 +60,12 @@ class Lobby:
         self._reclaim()
         return found
 
+    def holders(self, pool: Pool[SocketConnection]) -> list[str]:
+        """Who has held `pool`'s connections for longest."""
+        with self._lock:
+            active = list(pool.active)
+        return holders(active)
+
     def close_idle(self) -> None:
         with self._lock:
             idle = self._pools.expire(float("inf"))
@@ -68,7 +80,7 @@ class Lobby:
         waiter = None
         with self._lock:
             old = self._pools.sweep(now)
-            pool = self._pools.get(route, route.limit)
+            pool = self._pools.get(route, route.limit, life=route.life)
             connection = pool.take(now)
             if connection is not None:
                 connection.owner = owner
@@ -82,6 +94,12 @@ class Lobby:
             expired.cut()
         self._reclaim()
         return pool, connection, waiter
+
+    def reserve(self, route: Route, spare: int) -> Pool[SocketConnection] | None:
+        """The pool of `route` with a place held in it, unless `spare` connections are idle."""
+        with self._lock:
+            pool = self._pools.get(route, route.limit, life=route.life)
+            return pool if len(pool.idle) < spare and pool.reserve() else None
 
     def wait(self, pool: Pool[SocketConnection], ticket: Ticket, timeout: float | None) -> bool:
         """Wait until something is granted; false when it was not, and the place is left."""
@@ -124,7 +142,7 @@ class Lobby:
     ) -> None:
         """Hand a connection to who waits, or keep it idle."""
         with self._lock:
-            connection.owner = None
+            connection.owner, connection.idle_since = None, REAL()
             if connection.is_cut:
                 connection.pool.discard(connection)
             else:
@@ -163,3 +181,9 @@ class Lobby:
                     connection.pool.discard(connection)
             finally:
                 self._lock.release()
+
+
+LOBBY = Lobby()
+"""Of this process."""
+
+os.register_at_fork(after_in_child=LOBBY.forget)

@@ -131,9 +131,12 @@ class Multiplex(Link):
         if reply is not None:
             self.state.reset(reply)
             self.write_pending()
-        expiry = lane.idle_expiry
-        self._keep(self, None if expiry is None else REAL() + expiry)
-        if self.state.is_used_up and not self.lanes:
+        now = REAL()
+        if self.is_worn(now):
+            self.pool.resize(self, 0)
+        bound = self.pool.life.bound(now, lane.idle_expiry)
+        self._keep(self, None if bound is None else now + bound)
+        if (self.state.is_used_up or self.is_worn(now)) and not self.lanes:
             self.drop()
 
     # What has come.
@@ -174,6 +177,7 @@ class Multiplex(Link):
         return transport.get_write_buffer_size()
 
     def _end(self) -> None:
+        self._note_end()
         self._fail(ConnectionResetError("the server closed"))
 
     def _fail(self, failure: BadReplyError | OSError) -> None:

@@ -89,7 +89,10 @@ class NetOptions(Struct, frozen=True, kw_only=True):
             share (HTTP/2) counts like one; further calls are queued.
         http_version: Which protocols are spoken.
         idle_expiry: Seconds that an idle connection is kept; `None` keeps it until the
-            server closes it. A server that announces a shorter time is believed.
+            server closes it. A server that announces a shorter time is believed, and one
+            that closes sooner is remembered.
+        max_age: Seconds after which a connection carries no further call; `None`: no limit.
+        max_requests: Calls that a connection carries at most; `None`: no limit.
         ca_file: PEM file of the authorities to trust; `None` means `SSL_CERT_FILE` and
             `SSL_CERT_DIR` where they are set, else certifi's list.
         trust_store: Whose list counts where no file is named: certifi's, or the system's.
@@ -106,6 +109,8 @@ class NetOptions(Struct, frozen=True, kw_only=True):
     max_connections: int = 1000
     http_version: HttpVersion = "auto"
     idle_expiry: float | None = 60.0
+    max_age: float | None = 900.0
+    max_requests: int | None = None
     ca_file: str | None = None
     trust_store: Literal["certifi", "system"] = "certifi"
     client_cert: Identity | None = None

@@ -18,7 +18,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
-__all__ = ["MOST_STREAMS", "Counts", "Pool", "Pools", "Sharing", "Waiter"]
+from .lifetime import Lifetime
+
+__all__ = ["MOST_STREAMS", "Counts", "Pool", "Sharing", "Tally", "Waiter"]
 
 C = TypeVar("C", bound=Hashable)
 
@@ -49,6 +51,15 @@ class _Room:
     def __init__(self, size: int) -> None:
         self.size, self.used = size, 1
         self.expires: float | None = None  # as the last call on it said
+
+
+class Tally:
+    """How many connections were opened and closed, and how often one was used again."""
+
+    __slots__ = ("closed", "opened", "reused")
+
+    def __init__(self) -> None:
+        self.opened = self.reused = self.closed = 0
 
 
 class Waiter(Generic[C]):
@@ -87,6 +98,7 @@ class Pool(Generic[C]):
 
     Attributes:
         expired: Connections that the caller has to close, see `take`.
+        life: How long idle ones live.
         roomy: Shared connections in use that can carry another call, used last last.
     """
 
@@ -96,16 +108,26 @@ class Pool(Generic[C]):
         "active",
         "expired",
         "idle",
+        "life",
         "limit",
         "opening",
         "roomy",
         "sharing",
+        "tally",
         "waiters",
     )
 
-    def __init__(self, limit: int, sharing: Sharing | None = None) -> None:
+    def __init__(
+        self,
+        limit: int,
+        sharing: Sharing | None = None,
+        life: Lifetime | None = None,
+        tally: Tally | None = None,
+    ) -> None:
         self.limit = limit
         self.sharing = sharing or Sharing()
+        self.life = life or Lifetime()
+        self.tally = tally or Tally()
         self.idle: OrderedDict[C, float | None] = OrderedDict()  # -> expiry; oldest first
         self.active: set[C] = set()
         self.roomy: OrderedDict[C, None] = OrderedDict()
@@ -130,10 +152,12 @@ class Pool(Generic[C]):
         Expired ones are moved to `expired`.
         """
         if self.roomy and not self._is_full:
+            self.tally.reused += 1
             return self._join()
         while self.idle:
             connection, expires = self.idle.popitem()
             if expires is None or expires > now:
+                self.tally.reused += 1
                 self._use(connection)
                 return connection
             self._expire(connection)
@@ -157,6 +181,7 @@ class Pool(Generic[C]):
         """
         assert self.opening > 0
         self.opening -= 1
+        self.tally.opened += 1
         self.active.add(connection)
         self.sharing.is_shared = room is not None
         if room is not None:
@@ -176,7 +201,9 @@ class Pool(Generic[C]):
 
         `None`: its place is held instead.
         """
+        self.tally.reused -= 1  # it was not, after all
         if not self._leave(connection):
+            self.tally.closed += 1
             self._rooms.pop(connection, None)
         other = self.take(now)
         if other is None:
@@ -230,11 +257,13 @@ class Pool(Generic[C]):
         room = self._rooms.pop(connection, None)
         self.roomy.pop(connection, None)
         if connection in self.active:
+            self.tally.closed += 1
             self.active.remove(connection)
             self._num_beside -= room.used - 1 if room is not None else 0
             self._serve()
-        else:
-            self.idle.pop(connection, None)
+        elif connection in self.idle:
+            self.tally.closed += 1
+            del self.idle[connection]
 
     def wait(self, waiter: Waiter[C]) -> None:
         """Queue behind all who wait."""
@@ -286,6 +315,7 @@ class Pool(Generic[C]):
                 return
 
     def _grant(self, connection: C | None, expires: float | None) -> None:
+        self.tally.reused += connection is not None
         waiter, _ = self.waiters.popitem(last=False)
         waiter.is_granted, waiter.connection, waiter.expires = True, connection, expires
         waiter.wake()
@@ -327,48 +357,6 @@ class Pool(Generic[C]):
             self.roomy.pop(connection, None)
 
     def _expire(self, connection: C) -> None:
+        self.tally.closed += 1
         self._rooms.pop(connection, None)
         self.expired.append(connection)
-
-
-class Pools(Generic[C]):
-    """Pools by key: whatever must be equal for two calls to share a connection."""
-
-    __slots__ = ("_next_sweep", "by_key")
-
-    SWEEP = 10.0
-    """Seconds between two looks at the pools that nobody calls."""
-
-    def __init__(self) -> None:
-        self.by_key: dict[Hashable, Pool[C]] = {}
-        self._next_sweep = 0.0
-
-    @property
-    def counts(self) -> Counts:
-        each = [pool.counts for pool in self.by_key.values()]
-        return Counts(*map(sum, zip(*each, strict=True))) if each else Counts()
-
-    def get(self, key: Hashable, limit: int, sharing: Sharing | None = None) -> Pool[C]:
-        """The pool of `key`, created when there is none."""
-        pool = self.by_key.get(key)
-        if pool is None:
-            pool = self.by_key[key] = Pool(limit, sharing)
-        return pool
-
-    def sweep(self, now: float) -> list[C]:
-        """From time to time: expired connections of all pools, to be closed."""
-        if now < self._next_sweep:
-            return []
-        self._next_sweep = now + self.SWEEP
-        return self.expire(now)
-
-    def expire(self, now: float) -> list[C]:
-        """Expired connections of all pools, to be closed; unused pools are forgotten."""
-        expired: list[C] = []
-        for key, pool in list(self.by_key.items()):
-            pool.expire(now)
-            expired += pool.expired
-            pool.expired.clear()
-            if pool.is_unused:
-                del self.by_key[key]
-        return expired

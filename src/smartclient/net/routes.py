@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import astuple
 
 from .._call import Origin
+from .lifetime import Lifetime
 from .options import HttpVersion, NetOptions
 from .pool import Sharing
 from .proxy import Proxy
@@ -38,6 +39,7 @@ class Route(Struct, frozen=True, eq=False, weakref=True, kw_only=True):
         socket_options: What each socket is set to.
         http_version: Which protocols are spoken.
         sharing: What its connections were found to be.
+        life: How long idle ones were found to live.
     """
 
     origin: Origin
@@ -50,6 +52,7 @@ class Route(Struct, frozen=True, eq=False, weakref=True, kw_only=True):
     socket_options: tuple[tuple[int, int, int | bytes], ...] = ()
     http_version: HttpVersion = "1.1"
     sharing: Sharing = field(default_factory=Sharing)
+    life: Lifetime = field(default_factory=Lifetime)
 
     @property
     def forwarder(self) -> Proxy | None:
@@ -61,7 +64,7 @@ class Route(Struct, frozen=True, eq=False, weakref=True, kw_only=True):
     def of(cls, **parts: Any) -> Route:
         """The one route with these parts."""
         route = cls(**parts)
-        key = tuple(part for part in astuple(route) if not isinstance(part, Sharing))
+        key = tuple(part for part in astuple(route) if not isinstance(part, (Sharing, Lifetime)))
         with _Known.lock:
             return _Known.routes.setdefault(key, route)
 

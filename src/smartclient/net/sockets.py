@@ -18,6 +18,7 @@ from . import failures
 from .dial import Connect, Receive, Resolve, Secure, SecureProxy, Send, Step, dial
 from .dns import RESOLVER, LookUp
 from .failures import BadReplyError
+from .lifetime import Aging
 from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT, REAL
 from .racing import ATTEMPT_DELAY, Race
 from .tcp import (
@@ -47,7 +48,7 @@ RECEIVE = 64 * 1024
 Drained: TypeAlias = Literal["free", "pending", "broken"]
 
 
-class SocketConnection:
+class SocketConnection(Aging):
     """A connection and what is known about it.
 
     Only its user reads and writes. `cut` may come from any thread: while the user is inside
@@ -64,7 +65,6 @@ class SocketConnection:
         "_is_busy",
         "can_read",
         "is_cut",
-        "num_exchanges",
         "origin",
         "owner",
         "pool",
@@ -76,7 +76,7 @@ class SocketConnection:
         self.origin = origin
         self.pool = pool
         self.owner: object = None
-        self.num_exchanges = 0
+        super().__init__()
         self.is_cut = self._is_busy = False
         self._draining: ReplyParser | None = None
         self._drained_by = 0.0

@@ -217,6 +217,7 @@ class StreamConnection(Link):
                 self._fail(error)
                 return
             self._complete(parser)
+        self._note_end()
         self._fail(ConnectionResetError("the server closed"))
 
     def _fail(self, failure: BadReplyError | OSError) -> None:
@@ -232,15 +233,23 @@ class StreamConnection(Link):
         if self.timeline is not None and not was_draining:
             self.timeline.last_byte = self.monotonic()
         self._forget_reply()
-        if not parser.keep_alive or self.is_sending:
+        if not parser.keep_alive or self.is_sending or self.is_worn(REAL()):
             self.drop()
         elif not was_draining:
             self._keep_with(parser)
         elif self in self.pool.idle:
             self.pool.prefer(self)
 
+    def spare(self, idle_expiry: float | None) -> None:
+        """Lie idle: the call for which it was opened is none."""
+        now = REAL()
+        bound = self.pool.life.bound(now, idle_expiry)
+        self._keep(self, None if bound is None else now + bound)
+
     def _keep_with(self, parser: ReplyParser, *, last: bool = True) -> None:
-        self._keep(self, parser.expires(REAL(), self._idle_expiry), last=last)
+        now = REAL()
+        bound = self.pool.life.bound(now, self._idle_expiry)
+        self._keep(self, parser.expires(now, bound), last=last)
 
     def _forget_reply(self) -> None:
         self.parser = self.timeline = None

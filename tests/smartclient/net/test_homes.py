@@ -11,7 +11,8 @@ import pytest
 
 from smartclient.net.homes import Home, all_homes, home_of_loop
 from smartclient.net.options import REAL
-from smartclient.net.pool import Counts, Pools
+from smartclient.net.pool import Counts
+from smartclient.net.pools import Pools
 from smartclient.net.streams import StreamConnection
 
 from .ways import a_route

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from smartclient.net.pool import Counts, Pool, Pools, Waiter
+from smartclient.net.pool import Counts, Pool, Waiter
+from smartclient.net.pools import Pools
 
 
 def a_pool(*idle: str, limit: int = 3) -> Pool[str]:

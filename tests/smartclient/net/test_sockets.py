@@ -11,7 +11,7 @@ import pytest
 from smartclient._call import Call, Headers, Origin, Timeline, Timeout, Trace
 from smartclient._clock import SystemClock
 from smartclient.net import NetOptions
-from smartclient.net.blocking import Response
+from smartclient.net.blocking_response import Response
 from smartclient.net.pool import Pool
 from smartclient.net.sockets import SocketConnection
 
