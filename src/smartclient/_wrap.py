@@ -132,7 +132,7 @@ def _check_carried(
             raise ValueError(
                 f"{' and '.join(given)} would have no effect: the client's {type(below).__name__} "
                 "stays below our connections, because it is not the usual one, is patched, or has "
-                "HTTP/2, retries or another setting that they cannot take over; set it there"
+                "retries or another setting that they cannot take over; set it there"
             )
 
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 import threading
 
+import httpx
+import httpx2
+import openai
 import pytest
 
 import server_reference
+import smartclient
 from server_reference.scripted import rule
 from server_reference.scripted.ops import Body, End, Head, Pause
 from smartclient._call import Timeline
@@ -194,6 +199,28 @@ def in_child(client, reply, url):
     except BaseException:
         return 1
     return 0
+
+
+@pytest.mark.sdk
+@pytest.mark.parametrize("family", [httpx, httpx2], ids=["httpx", "httpx2"])
+def test_sdk_whose_client_speaks_http2_goes_on_doing_so(family):
+    async def scenario():
+        http = family.AsyncClient(http2=True, verify=ssl.create_default_context(cafile=ca_file))
+        client = smartclient.wrap(
+            openai.AsyncOpenAI(base_url=f"{server.base_url}/v1", api_key="any", http_client=http)
+        )
+        create = client.chat.completions.with_raw_response.create
+        asked = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+        replies = await asyncio.gather(*[create(**asked) for _ in range(10)])
+        assert {reply.http_response.http_version for reply in replies} == {"HTTP/2"}
+        assert smartclient.last_report(client).protocol == "HTTP/2"
+        await client.close()
+
+    with server_reference.scripted("Hello", tls=True) as server:
+        ca_file = server.ca_file
+        asyncio.run(scenario())
+
+        assert server.counters().connections_opened == 1
 
 
 def test_one_client_serves_many_loops(asyncio_side):

@@ -56,7 +56,6 @@ def test_the_familys_own_transport_gives_way_to_our_connections(kind, http, conn
 @pytest.mark.parametrize(
     "special",
     [
-        pytest.param({"http2": True}, id="http2"),
         pytest.param({"local_address": "this.test"}, id="local-address-by-name"),
         pytest.param({"retries": 1}, id="retries"),
         pytest.param({"socket_options": [(1, 25, None, 4)]}, id="socket-option-without-value"),
