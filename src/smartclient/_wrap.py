@@ -44,21 +44,7 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
     """
     target: Any = client
     chosen = settings_of(settings, options)
-    usual, given = Timeout(), chosen.timeout
-    if any(getattr(given, name) != getattr(usual, name) for name in _SDKS_OWN):
-        raise ValueError(
-            "the SDK's own timeout holds where it is wrapped: give it to its client, or to the "
-            "call; first_event, idle and total of a Timeout are ours"
-        )
-    if chosen.stop is not None:
-        raise ValueError(
-            "stop has no effect where an SDK is wrapped, whose own limit is kept; give max_retries"
-        )
-    if not chosen.trust_env:
-        raise ValueError(
-            "trust_env has no effect where an SDK is wrapped: its HTTP client has read the "
-            "environment; give trust_env=False to that one"
-        )
+    _check_effective(chosen)
     http_client = getattr(target, "_client", None)
     if settings is not None or options.keys() - {"max_retries"}:
         _check_alone(target, http_client)
@@ -106,6 +92,25 @@ def report_of(client: Any) -> CallReport | None:
             "call smartclient.wrap(client) first"
         )
     return transport.pipeline.last_report
+
+
+def _check_effective(chosen: Settings) -> None:
+    """Raise for a setting that is the SDK's, or its HTTP client's, to have."""
+    usual, given = Timeout(), chosen.timeout
+    if any(getattr(given, name) != getattr(usual, name) for name in _SDKS_OWN):
+        raise ValueError(
+            "the SDK's own timeout holds where it is wrapped: give it to its client, or to the "
+            "call; first_event, idle and total of a Timeout are ours"
+        )
+    if chosen.stop is not None:
+        raise ValueError(
+            "stop has no effect where an SDK is wrapped, whose own limit is kept; give max_retries"
+        )
+    if not chosen.trust_env:
+        raise ValueError(
+            "trust_env has no effect where an SDK is wrapped: its HTTP client has read the "
+            "environment; give trust_env=False to that one"
+        )
 
 
 def _check_alone(client: Any, http_client: Any) -> None:

@@ -210,3 +210,17 @@ def test_a_peer_that_closes_in_the_handshake_has_reset_it(contexts):
 
     with pytest.raises(OSError, match=r"closed during the handshake|Broken pipe"), ours:
         connection.shake(within)
+
+
+def test_a_cut_one_is_stale_and_so_is_one_that_broke(contexts):
+    told = threading.Event()
+    pair = Threaded(contexts, lambda peer: told.wait(10))
+    pair.connection.shake(within)
+    told.set()
+    pair.connection.can_read(5.0)
+    pair.connection._tls.put(b"no record of TLS at all")
+
+    assert pair.connection.is_stale()
+    pair.connection.cut()
+    assert pair.connection.is_stale()
+    pair.done()
