@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from ._call import Timeout
 from ._carry import carried, given_names
+from ._clock import under_trio
 from ._pipeline import Pipeline
 from ._settings import Settings, settings_of
 from .report import CallReport
@@ -231,6 +232,17 @@ def _leaking(client: Any) -> str:
     return "anthropic" if "anthropic" in packages else ""
 
 
+def _check_under_trio(settings: Settings) -> None:
+    """Raise where calls would leave by another way than was asked for."""
+    names = ("proxy", "uds", "local_address", "socket_options")
+    given = [name for name in names if getattr(settings, name) != getattr(_USUAL, name)]
+    if given:
+        raise RuntimeError(
+            f"{' and '.join(given)} would have no effect under trio, where the SDK's own "
+            "transport carries the call; set it there"
+        )
+
+
 class _CallContext:
     """Takes the retry limit of one call for ourselves, and leaves the SDK none."""
 
@@ -240,6 +252,8 @@ class _CallContext:
         transport = client._client._transport
         if not isinstance(transport, (Transport, AsyncTransport)):
             return  # a copy with another HTTP client, or whose original was unwrapped
+        if under_trio():
+            _check_under_trio(transport.pipeline.settings)
         self._once = copy.copy(options)
         limit = options.get_max_retries(client.max_retries)
         self._once.max_retries = 0
