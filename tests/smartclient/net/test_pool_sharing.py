@@ -149,7 +149,7 @@ def test_raised_room_is_given_to_who_waits():
     pool = a_pool(room=1)
     pool.sharing.room = 5
     pool.reserve()
-    waiters = waiters_of(pool, 2)
+    waiters = waiters_of(pool, 1)
 
     pool.resize("a", 2)
 
