@@ -13,7 +13,7 @@ import msgspec
 
 from ._call import Headers
 from ._settings import Settings, check_way, net_options
-from .net.options import NetOptions
+from .net.options import ALPN, HttpVersion, NetOptions
 from .net.proxies import Proxies
 from .net.proxy import Login, Proxy, ProxyScheme
 
@@ -39,7 +39,7 @@ def given_names(settings: Settings, options: dict[str, Any]) -> list[str]:
     """The settings about connections that were given, whatever their values."""
     return [
         name
-        for name in ("max_connections", "keepalive", *_TRUST, *_WAY)
+        for name in ("max_connections", "keepalive", "http_version", *_TRUST, *_WAY)
         if name in options or getattr(settings, name) != getattr(_USUAL, name)
     ]
 
@@ -51,7 +51,7 @@ def carried(
 
     It stays when it is not exactly the family's own class (`usual`), when somebody has
     patched it (respx and pytest-httpx do), and when it does what our connections do not:
-    HTTP/2, retries of its own, a local address by name.
+    retries of its own, a local address by name.
 
     Raises:
         ValueError: A setting and something that `present` was given exclude each other.
@@ -61,7 +61,7 @@ def carried(
     is_usual = type(present) is usual and pool is not None
     if not is_usual or getattr(usual, method).__module__.partition(".")[0] != family.__name__:
         return None
-    special = ("_proxy", "_http2", "_retries")
+    special = ("_proxy", "_retries")
     if method in vars(present) or any(getattr(pool, name, None) for name in special):
         return None
     way = _way_of(pool, http_client, settings)
@@ -76,8 +76,26 @@ def carried(
         ssl_context=settings.ssl_context if own else pool._ssl_context,
         proxy_context=None if own else _proxy_context(pool),
         max_connections=limit,
+        http_version=_http_version(pool, settings, trusted=None if own else pool._ssl_context),
         **way,
     )
+
+
+def _http_version(pool: Any, settings: Settings, trusted: Any) -> HttpVersion:
+    """What is spoken: the family's own choice, unless a setting insists on another.
+
+    Args:
+        trusted: A context of the family's, which offers protocols as it is told to before
+            each handshake.
+    """
+    version = settings.http_version
+    if version == "auto" and not getattr(pool, "_http2", False):
+        version = "1.1"
+    elif version == "auto" and not getattr(pool, "_http1", True):
+        version = "2"
+    if trusted is not None:
+        trusted.set_alpn_protocols(ALPN[version])
+    return version
 
 
 def _way_of(pool: Any, http_client: Any, settings: Settings) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from ._call import Timeout
 from ._carry import carried, given_names
+from ._clock import under_trio
 from ._pipeline import Pipeline
 from ._settings import Settings, settings_of
 from .report import CallReport
@@ -44,21 +45,63 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
     """
     target: Any = client
     chosen = settings_of(settings, options)
-    usual, given = Timeout(), chosen.timeout
-    if any(getattr(given, name) != getattr(usual, name) for name in _SDKS_OWN):
-        raise ValueError(
-            "the SDK's own timeout holds where it is wrapped: give it to its client, or to the "
-            "call; first_event, idle and total of a Timeout are ours"
+    _check_effective(chosen)
+    http_client = getattr(target, "_client", None)
+    if settings is not None or options.keys() - {"max_retries"}:
+        _check_alone(target, http_client)
+    if _is_wrapped(target):
+        present = getattr(http_client, "_transport", None)
+        if settings is None and not options and isinstance(present, (Transport, AsyncTransport)):
+            present.users.add(target)  # a copy made by the SDK is one too, now that it is asked
+            return client
+    family = family_of(http_client)
+    if family is None or not callable(getattr(target, "request", None)):
+        raise TypeError(
+            f"wrap() takes a client of the openai or anthropic SDK, not {type(client).__name__}"
         )
-    if chosen.stop is not None:
-        raise ValueError(
-            "stop has no effect where an SDK is wrapped, whose own limit is kept; give max_retries"
+    is_async = isinstance(http_client, family.AsyncClient)
+    _check_carried(family, http_client, chosen, options, is_async=is_async)
+    unwrap(target)
+    if "max_retries" in options or chosen.max_retries != _USUAL.max_retries:
+        target.__dict__["_smartclient_max_retries"] = target.max_retries
+        target.max_retries = chosen.max_retries
+    _install(target, http_client, family, chosen, is_async=is_async)
+    sdk_class: Any = type(target)
+    target.__class__ = _upgraded(sdk_class, is_async=is_async)
+    return client
+
+
+def _check_ours(chosen: Settings) -> None:
+    """Raise for a setting that has no effect under an SDK."""
+
+
+def unwrap(client: ClientT) -> ClientT:
+    """Undo `wrap`, and return the client; one that is not wrapped stays as it is."""
+    target: Any = client
+    if not _is_wrapped(target):
+        return client
+    target.__class__ = type(target).__mro__[1]
+    kept = target.__dict__.pop("_smartclient_max_retries", None)
+    if kept is not None:
+        target.max_retries = kept
+    _uninstall(target, target._client)
+    return client
+
+
+def report_of(client: Any) -> CallReport | None:
+    """The newest complete report of a wrapped client."""
+    transport = getattr(getattr(client, "_client", None), "_transport", None)
+    if not isinstance(transport, (Transport, AsyncTransport)):
+        raise TypeError(
+            f"{type(client).__name__} has no reports: it is neither our client nor wrapped; "
+            "call smartclient.wrap(client) first"
         )
-    if not chosen.trust_env:
-        raise ValueError(
-            "trust_env has no effect where an SDK is wrapped: its HTTP client has read the "
-            "environment; give trust_env=False to that one"
-        )
+    return transport.pipeline.last_report
+
+
+def _check_effective(chosen: Settings) -> None:
+    """Raise for a setting that is the SDK's, or its HTTP client's, to have."""
+    _check_ours(chosen)
     http_client = getattr(target, "_client", None)
     if settings is not None or options.keys() - {"max_retries"}:
         _check_alone(target, http_client)
@@ -108,6 +151,25 @@ def report_of(client: Any) -> CallReport | None:
     return transport.pipeline.last_report
 
 
+def _check_effective(chosen: Settings) -> None:
+    """Raise for a setting that is the SDK's, or its HTTP client's, to have."""
+    usual, given = Timeout(), chosen.timeout
+    if any(getattr(given, name) != getattr(usual, name) for name in _SDKS_OWN):
+        raise ValueError(
+            "the SDK's own timeout holds where it is wrapped: give it to its client, or to the "
+            "call; first_event, idle and total of a Timeout are ours"
+        )
+    if chosen.stop is not None:
+        raise ValueError(
+            "stop has no effect where an SDK is wrapped, whose own limit is kept; give max_retries"
+        )
+    if not chosen.trust_env:
+        raise ValueError(
+            "trust_env has no effect where an SDK is wrapped: its HTTP client has read the "
+            "environment; give trust_env=False to that one"
+        )
+
+
 def _check_alone(client: Any, http_client: Any) -> None:
     transport = getattr(http_client, "_transport", None)
     users = transport.users if isinstance(transport, (Transport, AsyncTransport)) else ()
@@ -132,7 +194,7 @@ def _check_carried(
             raise ValueError(
                 f"{' and '.join(given)} would have no effect: the client's {type(below).__name__} "
                 "stays below our connections, because it is not the usual one, is patched, or has "
-                "HTTP/2, retries or another setting that they cannot take over; set it there"
+                "retries or another setting that they cannot take over; set it there"
             )
 
 
@@ -226,6 +288,17 @@ def _leaking(client: Any) -> str:
     return "anthropic" if "anthropic" in packages else ""
 
 
+def _check_under_trio(settings: Settings) -> None:
+    """Raise where calls would leave by another way than was asked for."""
+    names = ("proxy", "uds", "local_address", "socket_options")
+    given = [name for name in names if getattr(settings, name) != getattr(_USUAL, name)]
+    if given:
+        raise RuntimeError(
+            f"{' and '.join(given)} would have no effect under trio, where the SDK's own "
+            "transport carries the call; set it there"
+        )
+
+
 class _CallContext:
     """Takes the retry limit of one call for ourselves, and leaves the SDK none."""
 
@@ -235,6 +308,8 @@ class _CallContext:
         transport = client._client._transport
         if not isinstance(transport, (Transport, AsyncTransport)):
             return  # a copy with another HTTP client, or whose original was unwrapped
+        if under_trio():
+            _check_under_trio(transport.pipeline.settings)
         self._once = copy.copy(options)
         limit = options.get_max_retries(client.max_retries)
         self._once.max_retries = 0

@@ -10,6 +10,7 @@ import pytest
 import server_reference
 from smartclient.net import blocking
 from tests.end_to_end.http2_player import Watcher, player
+from tests.end_to_end.http2_sides import Http2Side, http2_side
 from tests.end_to_end.net_sides import Side
 from tests.end_to_end.raw_http2 import RawHttp2
 from tests.end_to_end.tiny_calls import ANN, BOB
@@ -39,6 +40,13 @@ def shared(request: pytest.FixtureRequest) -> Iterator[Shared]:
     both = Shared(is_async=request.param == "asyncio")
     yield both
     both.stop()
+
+
+@pytest.fixture(params=[True, False], ids=["alpn", "prior-knowledge"])
+def h2(request: pytest.FixtureRequest, side: Side) -> Iterator[Http2Side]:
+    """Both of them over HTTP/2."""
+    with http2_side(side, is_tls=request.param) as speaking:
+        yield speaking
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import ssl
 import threading
@@ -52,7 +53,7 @@ class HttpProxy(_Proxy):
             head = request.partition(b"\r\n\r\n")[0].decode("latin-1")
             method, target, _ = head.split("\r\n")[0].split(" ")
             self.asked.append(f"{method} {target}")
-            if self._wanted and f"proxy-authorization: {self._wanted}\r\n" not in f"{head}\r\n":
+            if self._wanted not in _logins(head):
                 peer.send(b"HTTP/1.1 407 No\r\nproxy-authenticate: Basic\r\n")
                 peer.send(b"content-length: 4\r\n\r\nno!!")
             elif method == "CONNECT":
@@ -68,7 +69,16 @@ class HttpProxy(_Proxy):
         line = first.replace(target.encode(), b"/" + path.encode())
         with socket.create_connection(("127.0.0.1", int(authority.rpartition(":")[2]))) as upstream:
             upstream.sendall(line + b"\r\nconnection: close\r\n" + rest)
-            peer.send(Peer(upstream, 0).request() or b"")
+            answer = Peer(upstream, 0).request() or b""
+        head, end, body = answer.partition(b"\r\n\r\n")
+        # That connection's end is nobody else's.
+        peer.send(re.sub(rb"(?i)\r\nconnection: close", b"", head) + end + body)
+
+
+def _logins(head: str) -> list[str]:
+    """What is said in its `proxy-authorization` fields, and nothing at all."""
+    fields = (line.partition(": ") for line in head.split("\r\n"))
+    return ["", *(value for name, _, value in fields if name.lower() == "proxy-authorization")]
 
 
 class SocksProxy(_Proxy):

@@ -152,8 +152,9 @@ class RawServer:
         with self.changed:
             self.num_connections += 1
             number = self.num_connections
-        # As asyncio's servers do; without it the second small write waits 40 ms for an ACK.
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if sock.family == socket.AF_INET:
+            # As asyncio's servers do; without it the second small write waits 40 ms for an ACK.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             if self._tls is not None:
                 sock = self._tls.wrap_socket(sock, server_side=True)

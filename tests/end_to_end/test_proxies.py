@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 import trustme
 
+import server_reference
 from smartclient.net.proxies import Proxies
 from smartclient.net.proxy import Proxy, proxy_of
 
+from .net_sides import read_all
 from .proxies import HttpProxy, SocksProxy
 from .raw_server import RawServer, forever, reply
 
 LOGIN = "me:p@ss%20word"
+ASKED = b'{"model": "any", "max_tokens": 8, "messages": []}'
 IN_URL = "me:p%40ss%2520word"
 
 
@@ -123,3 +126,33 @@ def test_socks_leads_to_an_origin(side, plain, scheme, asked, login):
         side.run(scenario)
 
     assert proxy.asked == [f"{asked}:{plain.port}"]
+
+
+@pytest.mark.parametrize("over_tls", [False, True], ids=["http-proxy", "https-proxy"])
+def test_http2_is_spoken_with_the_origin_through_the_tunnel(side, authority, ca_file, over_tls):
+    async def scenario():
+        client = side.client(proxies=through(proxy.address), ca_file=ca_file, http_version="2")
+        for _ in range(3):
+            reply, timeline = await client.send(f"{provider.base_url}/v1/messages", body=ASKED)
+            assert (reply.status, timeline.protocol) == (200, "HTTP/2")
+            await read_all(reply)
+        assert timeline.reused
+
+    tls = of_server(authority, "127.0.0.1") if over_tls else None
+    with server_reference.scripted("Hi.", tls=True) as provider, HttpProxy(tls=tls) as proxy:
+        both = Path(ca_file)
+        both.write_text(both.read_text() + Path(provider.ca_file).read_text())
+        side.run(scenario)
+
+    assert len(proxy.asked) == 1
+
+
+def test_the_handshake_with_a_proxy_is_timed_as_tcp(side, secure, authority, ca_file):
+    async def scenario():
+        client = side.client(proxies=through(proxy.address), ca_file=ca_file)
+        _, timeline = await client.send(named(secure))
+        assert timeline.dns is None
+        assert timeline.tcp.end <= timeline.tls.start < timeline.tls.end <= timeline.send.start
+
+    with HttpProxy(tls=of_server(authority, "127.0.0.1")) as proxy:
+        side.run(scenario)

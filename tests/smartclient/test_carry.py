@@ -139,3 +139,21 @@ def test_what_excludes_what_the_client_has_is_refused(family, usual, given, sett
 def test_settings_about_connections_are_known_by_name():
     assert given_names(Settings(proxy=LOGIN), {"keepalive": 60.0}) == ["keepalive", "proxy"]
     assert given_names(Settings(max_retries=7), {"max_retries": 7}) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "setting", "version"),
+    [
+        pytest.param({}, "auto", "1.1", id="the-familys-usual"),
+        pytest.param({"http2": True}, "auto", "auto", id="offered-by-the-family"),
+        pytest.param({"http1": False, "http2": True}, "auto", "2", id="insisted-on-by-the-family"),
+        pytest.param({"http2": True}, "1.1", "1.1", id="ours-wins"),
+        pytest.param({}, "2", "2", id="ours-insists"),
+    ],
+)
+def test_http_version_is_the_familys_unless_a_setting_insists(
+    family, usual, given, setting, version
+):
+    options = options_of(family, usual, usual(**given), http_version=setting)
+
+    assert options.http_version == version

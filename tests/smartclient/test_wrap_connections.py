@@ -10,6 +10,7 @@ import httpx
 import httpx2
 import openai
 import pytest
+import trio
 
 from smartclient import unwrap, wrap
 from smartclient._settings import Settings
@@ -56,7 +57,6 @@ def test_the_familys_own_transport_gives_way_to_our_connections(kind, http, conn
 @pytest.mark.parametrize(
     "special",
     [
-        pytest.param({"http2": True}, id="http2"),
         pytest.param({"local_address": "this.test"}, id="local-address-by-name"),
         pytest.param({"retries": 1}, id="retries"),
         pytest.param({"socket_options": [(1, 25, None, 4)]}, id="socket-option-without-value"),
@@ -226,3 +226,13 @@ def test_every_mounted_transport_is_upgraded_and_restored():
     assert [type(one) for one in upgraded if one] == [Transport]
     assert mounted in http_client._mounts.values()
     assert None in http_client._mounts.values()
+
+
+def test_a_way_out_that_trio_would_not_take_is_refused_there():
+    client = wrap(over(openai.AsyncOpenAI, httpx2.AsyncClient()), proxy="http://proxy.test:1")
+
+    async def ask():
+        await client.chat.completions.create(model="tiny", messages=ASKED)
+
+    with pytest.raises(RuntimeError, match="proxy would have no effect under trio"):
+        trio.run(ask)

@@ -112,11 +112,13 @@ def _through(route: Route, proxy: Proxy) -> Dial:
     yield from _connect(route, addresses, proxy)
     if route.proxy_trust is not None:
         try:
-            yield SecureProxy(proxy.host, route.proxy_trust)
+            spoken = yield SecureProxy(proxy.host, route.proxy_trust)
         except OSError as error:
             from .tls import tls_failure
 
             raise tls_failure(origin, error, route.proxy_trust, proxy) from error
+        if spoken == "h2":
+            raise refusals.speaks_http2(origin, proxy)
     if route.forwarder is not None:
         return
     try:

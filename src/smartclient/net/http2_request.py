@@ -7,17 +7,21 @@ RFC 7541, section 7.1.3 (fields that are never indexed).
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TypeAlias
 
 from hpack import HeaderTuple, NeverIndexedHeaderTuple
 
 from .._call import Call
 from .http1_request import BODILESS, host_of
-from .secret import SecretBytes
 
 __all__ = ["Fields", "fields_of"]
 
-Fields: TypeAlias = list[HeaderTuple]
+
+class Fields(list[HeaderTuple]):
+    """Header fields, one of which is a key: what shows the frames of an error shows none."""
+
+    def __repr__(self) -> str:
+        return f"Fields({len(self)}, not shown)"
+
 
 _OF_HTTP1 = frozenset(
     "connection proxy-connection keep-alive transfer-encoding upgrade http2-settings".split()
@@ -29,13 +33,13 @@ _SECRET = frozenset(
 
 def fields_of(call: Call) -> Fields:
     """The pseudo-header fields and header fields of `call`, which HTTP/1.1 could carry."""
-    host, fields = None, []
+    host, fields = None, Fields()
     for name, value in call.headers.fields:
         kind, small = _kind_of(name)
         if kind == "plain":
             fields.append(HeaderTuple(small, value.encode("latin-1")))
         elif kind == "secret":
-            fields.append(NeverIndexedHeaderTuple(small, SecretBytes(value.encode("latin-1"))))
+            fields.append(NeverIndexedHeaderTuple(small, value.encode("latin-1")))
         elif kind == "host":
             host = value
         elif kind == "te" and value.strip().lower() == "trailers":
@@ -43,13 +47,13 @@ def fields_of(call: Call) -> Fields:
     if isinstance(call.body, (bytes, bytearray)) and (call.body or call.method not in BODILESS):
         fields.append(HeaderTuple(b"content-length", b"%d" % len(call.body)))
     authority = (host or host_of(call.origin)).encode("latin-1")
-    return [
+    fields[:0] = [
         HeaderTuple(b":method", call.method.encode("ascii")),
         HeaderTuple(b":scheme", call.origin.scheme.encode("ascii")),
         HeaderTuple(b":authority", authority),
         HeaderTuple(b":path", call.target.encode("ascii")),
-        *fields,
     ]
+    return fields
 
 
 @lru_cache(maxsize=512)

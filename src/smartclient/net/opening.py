@@ -121,7 +121,8 @@ class _Opening:
 
     async def _ask_proxy(self, step: SecureProxy | Send | Receive) -> Any:
         """Counts as TCP: whoever is behind the proxy is connected after it."""
-        self.stage, said = "proxy", b""
+        self.stage = "proxy"
+        answer: bytes | str | None = None
         assert isinstance(self.connection, Approach)
         match step:
             case SecureProxy(host, trust):
@@ -129,13 +130,14 @@ class _Opening:
 
                 self.proxy_tls = TlsBuffer(await self._context(trust), host)
                 await self.connection.start_tls(self.proxy_tls)
+                answer = self.proxy_tls.protocol
             case Send(data):
                 await self.connection.send(data)
             case Receive():
-                said = await self.connection.receive()
+                answer = await self.connection.receive()
         assert self.timeline.tcp is not None
         self.timeline.tcp = Span(self.timeline.tcp.start, self.monotonic())
-        return said
+        return answer
 
     def _lead_on(self) -> None:
         """What is connected is the way to the origin: a connection of its own goes on with it."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 __all__ = [
+    "ALPN",
     "DEFAULTS",
     "DRAIN_BYTES",
     "DRAIN_TIME",
@@ -30,6 +31,13 @@ __all__ = [
 
 HttpVersion: TypeAlias = Literal["auto", "1.1", "2"]
 """`auto` offers both where there is TLS; `2` insists on it, without TLS by prior knowledge."""
+
+ALPN: dict[HttpVersion, list[str]] = {
+    "auto": ["h2", "http/1.1"],
+    "1.1": ["http/1.1"],
+    "2": ["h2"],
+}
+"""What is offered over TLS, the best first."""
 
 DRAIN_BYTES = 64 * 1024
 """Most bytes of a finished reply that are taken in so that its connection can be kept."""

@@ -19,6 +19,7 @@ __all__ = [
     "not_tunnelled",
     "refused_by_proxy",
     "refused_by_socks",
+    "speaks_http2",
 ]
 
 _SET_LOGIN = (
@@ -82,6 +83,12 @@ def refused_by_socks(origin: Origin, proxy: Proxy, reply: int) -> ExchangeError:
 def login_refused(origin: Origin, proxy: Proxy, how: str) -> ExchangeError:
     """A SOCKS proxy does not let us in."""
     return _refused(origin, proxy, "proxy", _unknown_user(proxy), how, _advice(proxy))
+
+
+def speaks_http2(origin: Origin, proxy: Proxy) -> ExchangeError:
+    """TLS with the proxy has chosen a protocol in which we ask for no tunnels."""
+    advice = "give an ssl_context that offers http/1.1 only"
+    return _failed(origin, f"the proxy {proxy} wants to speak HTTP/2", "proxy", advice)
 
 
 def not_tunnelled(origin: Origin, proxy: Proxy, error: BadReplyError) -> ExchangeError:

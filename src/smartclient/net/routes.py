@@ -116,10 +116,11 @@ class Routes:
         if version == "auto" and origin.scheme == "http":
             version = "1.1"  # there is no ALPN without TLS
         proxy = options.proxies.to(origin)
-        if version == "2" and origin.scheme == "http" and proxy is not None:
+        is_forwarded = proxy is not None and origin.scheme == "http" and not proxy.is_socks
+        if version == "2" and is_forwarded:
             raise ValueError(
                 f'http_version="2" cannot reach {origin} through the proxy {proxy}: without TLS '
-                'it needs a direct connection; take "auto", or except the host in no_proxy'
+                'it needs a direct connection; take "auto", or name the host in NO_PROXY'
             )
         proxy_trust = None
         if proxy is not None and proxy.scheme == "https":

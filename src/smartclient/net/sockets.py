@@ -239,7 +239,7 @@ class Opener:
             case Secure(host, trust):
                 return self._secure(host, trust)
             case SecureProxy(host, trust):
-                self._secure_proxy(host, trust)
+                return self._secure_proxy(host, trust)
             case Send(data):
                 assert self._connection is not None
                 self._in_time("proxy", partial(self._send, self._connection, data))
@@ -344,7 +344,7 @@ class Opener:
 
     # What only a proxy asks for. It counts as TCP: whoever is behind it is connected after it.
 
-    def _secure_proxy(self, host: str, trust: Trust) -> None:
+    def _secure_proxy(self, host: str, trust: Trust) -> str | None:
         from .nested import BufferConnection
         from .tls import TlsBuffer
 
@@ -354,6 +354,7 @@ class Opener:
         self._in_time("proxy", lambda: connection.shake(lambda: self._left("proxy")))
         self._connection = connection
         self._connected()
+        return tls.protocol
 
     def _nest(self, context: SSLContext, host: str) -> str | None:
         from .nested import BufferConnection

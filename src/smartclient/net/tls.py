@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from .._call import Origin
 from .._errors import ExchangeError, ExchangeKind
-from .options import HttpVersion, Identity, NetOptions
+from .options import ALPN, HttpVersion, Identity, NetOptions
 from .pool import Pool
 from .proxy import Proxy
 from .sockets import RECEIVE, SocketConnection
@@ -54,7 +54,7 @@ class Trust(Struct, frozen=True):
         """
         if options.ssl_context is not None:
             return cls("your ssl_context", own=options.ssl_context)
-        usual = cls("", identity=options.client_cert, alpn=_ALPN[version])
+        usual = cls("", identity=options.client_cert, alpn=tuple(ALPN[version]))
         if options.ca_file is not None:
             return replace(usual, source="ca_file", ca_file=_existing(options.ca_file, "ca_file"))
         if options.trust_store == "system":
@@ -90,13 +90,6 @@ class Trust(Struct, frozen=True):
     def __str__(self) -> str:
         places = [place for place in (self.ca_file, self.ca_dir) if place]
         return f"{self.source} ({', '.join(places)})" if places else self.source
-
-
-_ALPN: dict[HttpVersion, tuple[str, ...]] = {
-    "auto": ("h2", "http/1.1"),
-    "1.1": ("http/1.1",),
-    "2": ("h2",),
-}
 
 
 def _existing(path: str, setting: str) -> str:

@@ -41,7 +41,10 @@ class Receive(Struct, frozen=True):
 
 
 class SecureProxy(Struct, frozen=True):
-    """Shake hands with the proxy itself, as whoever talks to `host`."""
+    """Shake hands with the proxy itself, as whoever talks to `host`.
+
+    Answered with the protocol that ALPN chose, or `None`.
+    """
 
     host: str
     trust: Trust

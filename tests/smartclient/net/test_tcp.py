@@ -4,7 +4,15 @@ import socket
 
 import pytest
 
-from smartclient.net.tcp import Readiness, numeric_addresses, start_connecting, wait_for
+from smartclient.net.tcp import (
+    Readiness,
+    check_unix_path,
+    numeric_addresses,
+    socket_options_of,
+    start_connecting,
+    unix_address,
+    wait_for,
+)
 
 
 @pytest.mark.parametrize(
@@ -41,3 +49,39 @@ def test_readiness_is_bytes_or_the_end(monkeypatch, has_poll):
         theirs.close()
 
         assert (before, ready(0.0), wait_for(ours, write=True, timeout=0.0)) == (False, True, True)
+
+
+def test_options_come_after_our_own():
+    off = (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 0)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        start_connecting(
+            (socket.AF_INET, server.getsockname()), local_address="127.0.0.2", options=[off]
+        ) as sock,
+    ):
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 0
+        assert sock.getsockname()[0] == "127.0.0.2"
+
+
+def test_a_unix_socket_that_would_have_to_wait_is_no_connection(tmp_path):
+    """It never connects later, as TCP does."""
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as first:
+        server.bind(path)
+        server.listen(0)
+        first.connect(path)
+        with pytest.raises(BlockingIOError):
+            start_connecting(unix_address(path)).close()
+
+
+def test_an_option_of_ipv6_is_an_option():
+    option = (socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+
+    assert socket_options_of([option]) == (option,)
+
+
+def test_a_system_without_unix_sockets_says_so(monkeypatch):
+    monkeypatch.delattr(socket, "AF_UNIX")
+
+    with pytest.raises(ValueError, match="does not have"):
+        check_unix_path("/tmp/s")
