@@ -71,62 +71,6 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
     return client
 
 
-def _check_ours(chosen: Settings) -> None:
-    """Raise for a setting that has no effect under an SDK."""
-
-
-def unwrap(client: ClientT) -> ClientT:
-    """Undo `wrap`, and return the client; one that is not wrapped stays as it is."""
-    target: Any = client
-    if not _is_wrapped(target):
-        return client
-    target.__class__ = type(target).__mro__[1]
-    kept = target.__dict__.pop("_smartclient_max_retries", None)
-    if kept is not None:
-        target.max_retries = kept
-    _uninstall(target, target._client)
-    return client
-
-
-def report_of(client: Any) -> CallReport | None:
-    """The newest complete report of a wrapped client."""
-    transport = getattr(getattr(client, "_client", None), "_transport", None)
-    if not isinstance(transport, (Transport, AsyncTransport)):
-        raise TypeError(
-            f"{type(client).__name__} has no reports: it is neither our client nor wrapped; "
-            "call smartclient.wrap(client) first"
-        )
-    return transport.pipeline.last_report
-
-
-def _check_effective(chosen: Settings) -> None:
-    """Raise for a setting that is the SDK's, or its HTTP client's, to have."""
-    _check_ours(chosen)
-    http_client = getattr(target, "_client", None)
-    if settings is not None or options.keys() - {"max_retries"}:
-        _check_alone(target, http_client)
-    if _is_wrapped(target):
-        present = getattr(http_client, "_transport", None)
-        if settings is None and not options and isinstance(present, (Transport, AsyncTransport)):
-            present.users.add(target)  # a copy made by the SDK is one too, now that it is asked
-            return client
-    family = family_of(http_client)
-    if family is None or not callable(getattr(target, "request", None)):
-        raise TypeError(
-            f"wrap() takes a client of the openai or anthropic SDK, not {type(client).__name__}"
-        )
-    is_async = isinstance(http_client, family.AsyncClient)
-    _check_carried(family, http_client, chosen, options, is_async=is_async)
-    unwrap(target)
-    if "max_retries" in options or chosen.max_retries != _USUAL.max_retries:
-        target.__dict__["_smartclient_max_retries"] = target.max_retries
-        target.max_retries = chosen.max_retries
-    _install(target, http_client, family, chosen, is_async=is_async)
-    sdk_class: Any = type(target)
-    target.__class__ = _upgraded(sdk_class, is_async=is_async)
-    return client
-
-
 def unwrap(client: ClientT) -> ClientT:
     """Undo `wrap`, and return the client; one that is not wrapped stays as it is."""
     target: Any = client
@@ -281,11 +225,11 @@ def _upgraded(sdk_class: Any, *, is_async: bool) -> Any:
     )
 
 
-def _leaking(client: Any) -> str:
-    """The SDK of `client`, where it lets the errors of its HTTP client out of a stream."""
-    # openai makes them its own APIConnectionError; anthropic does not, up to 2.14 at least.
+def _package(client: Any) -> str:
+    """The SDK of `client`, which may let the errors of its HTTP client out of a stream."""
+    # openai makes them its own APIConnectionError only since 3.x, anthropic does not at all.
     packages = {kind.__module__.partition(".")[0] for kind in type(client).__mro__}
-    return "anthropic" if "anthropic" in packages else ""
+    return next((name for name in ("anthropic", "openai") if name in packages), "")
 
 
 def _check_under_trio(settings: Settings) -> None:
@@ -314,7 +258,7 @@ class _CallContext:
         limit = options.get_max_retries(client.max_retries)
         self._once.max_retries = 0
         started = transport.pipeline.clock.monotonic()
-        self._context = CallContext(max_retries=limit, started=started, sdk=_leaking(client))
+        self._context = CallContext(max_retries=limit, started=started, sdk=_package(client))
 
     def __enter__(self) -> Any:
         self._token = call_context.set(self._context)
