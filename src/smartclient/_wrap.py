@@ -225,11 +225,11 @@ def _upgraded(sdk_class: Any, *, is_async: bool) -> Any:
     )
 
 
-def _leaking(client: Any) -> str:
-    """The SDK of `client`, where it lets the errors of its HTTP client out of a stream."""
-    # openai makes them its own APIConnectionError; anthropic does not, up to 2.14 at least.
+def _package(client: Any) -> str:
+    """The SDK of `client`, which may let the errors of its HTTP client out of a stream."""
+    # openai makes them its own APIConnectionError only since 3.x, anthropic does not at all.
     packages = {kind.__module__.partition(".")[0] for kind in type(client).__mro__}
-    return "anthropic" if "anthropic" in packages else ""
+    return next((name for name in ("anthropic", "openai") if name in packages), "")
 
 
 def _check_under_trio(settings: Settings) -> None:
@@ -258,7 +258,7 @@ class _CallContext:
         limit = options.get_max_retries(client.max_retries)
         self._once.max_retries = 0
         started = transport.pipeline.clock.monotonic()
-        self._context = CallContext(max_retries=limit, started=started, sdk=_leaking(client))
+        self._context = CallContext(max_retries=limit, started=started, sdk=_package(client))
 
     def __enter__(self) -> Any:
         self._token = call_context.set(self._context)

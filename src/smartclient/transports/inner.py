@@ -74,7 +74,8 @@ def as_family(error: ExchangeError, family: Any, request: Any, *, sdk: str = "")
         return error.original
     facts = dict(error.__dict__)
     if sdk:
-        facts |= {"message": str(error), "body": None}  # that error's own
+        # That error's own, of both SDKs.
+        facts |= {"message": str(error), "body": None, "code": None, "param": None, "type": None}
     translated: Exception = _rebuild(family.__name__, error.kind, error.args, facts, sdk)
     translated.request = request  # type: ignore[attr-defined]  # the family's own attribute
     return translated
