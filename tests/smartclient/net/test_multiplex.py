@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
+from h2.events import DataReceived
 
 from smartclient._call import Timeline, Timeout
 from smartclient._clock import SystemClock
@@ -152,12 +153,13 @@ def test_idle_connection_is_not_asked():
 # Calls that cannot begin, or not go on.
 
 
-def test_close_seen_by_the_first_write_lets_another_connection_carry_the_call():
+@pytest.mark.parametrize("is_read", [True, False], ids=["read", "seen-by-the-write"])
+def test_close_before_the_first_write_lets_another_connection_carry_the_call(is_read):
     async def scenario(pair):
         pair.link.num_exchanges = 1
         response = pair.response(is_first=False)
         pair.peer.close()
-        await turns()
+        await turns(5 * is_read)
         assert await response._send(b"") is False
 
     run(scenario)
@@ -207,6 +209,31 @@ def test_refusal_in_the_middle_of_an_upload_is_told_apart():
         with pytest.raises(ExchangeError, match="REFUSED_STREAM") as error:
             await sending
         assert (error.value.kind, error.value.sent) == ("refused", "nothing")
+
+    run(scenario)
+
+
+def test_upload_goes_on_as_the_kernel_takes_it():
+    async def scenario(pair):
+        pair.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        response = pair.response(body=b"x" * 60_000)
+        sending = asyncio.create_task(response._send(b""))
+        heard = []
+        while not sending.done():
+            await turns()
+            heard += pair.hear()
+        assert sum(len(event.data) for event in heard if type(event) is DataReceived) == 60_000
+
+    run(scenario)
+
+
+def test_upload_that_nobody_takes_is_a_timeout():
+    async def scenario(pair):
+        pair.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        response = pair.response(body=b"x" * 60_000, timeout=Timeout(write=0.02))
+        with pytest.raises(ExchangeError) as error:
+            await response._send(b"")
+        assert (error.value.kind, error.value.sent) == ("write_timeout", "part")
 
     run(scenario)
 
@@ -282,9 +309,10 @@ def test_forgotten_connection_is_not_touched():
         await response._send(b"")
         pair.hear()
         pair.link.forget()
-        response.cut()
         response.abandon()
         await turns()
+        assert response._is_mine()
+        response.cut()
         assert pair.hear() == []
         pair.link._transport.abort()
 
