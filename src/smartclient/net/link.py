@@ -116,10 +116,7 @@ class Link(Awaited, asyncio.Protocol, ABC):
     Attributes:
         owner: Whose call it carries, where it carries one only.
         failure: Why nothing more will come.
-        room: How many calls it carries at once; `None`: it cannot be shared.
     """
-
-    room: int | None = None
 
     def __init__(
         self,
@@ -142,6 +139,11 @@ class Link(Awaited, asyncio.Protocol, ABC):
         self._is_shaking = self._is_write_paused = False
 
     # What the pool's owner calls.
+
+    @property
+    def room(self) -> int | None:
+        """How many calls it carries at once; `None`: it cannot be shared."""
+        return None
 
     @abstractmethod
     def lane(self, owner: object) -> Lane:

@@ -10,6 +10,7 @@ import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import DataReceived
+from h2.settings import SettingCodes
 
 from smartclient._call import Timeline, Timeout
 from smartclient._clock import SystemClock
@@ -161,6 +162,25 @@ def test_close_before_the_first_write_lets_another_connection_carry_the_call(is_
         pair.peer.close()
         await turns(5 * is_read)
         assert await response._send(b"") is False
+
+    run(scenario)
+
+
+def test_broken_connection_is_not_offered_again_before_its_transport_says_so():
+    async def scenario(pair):
+        pair.pool.take(0.0)
+        pair.link._transport.abort()
+        assert not await pair.link.lane("you").is_fit()
+        assert (pair.pool.take(0.0), pair.pool.counts) == (None, Counts())
+
+    run(scenario)
+
+
+def test_limit_that_came_before_the_first_call_is_known_to_the_pool():
+    async def scenario(pair):
+        pair.server.update_settings({SettingCodes.MAX_CONCURRENT_STREAMS: 2})
+        await pair.say()
+        assert pair.link.room == 2
 
     run(scenario)
 
