@@ -9,39 +9,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 from weakref import WeakSet
 
 import msgspec
-from msgspec import Struct
 
-from .._call import Call, Headers, Reply, Trace
+from .._call import Call, Reply, Trace
 from .._clock import under_trio
 from .._errors import ExchangeError
 from .._pipeline import Pipeline
 from ..wire import recognise
+from .attempts import AsyncAttempts, Attempts, CallContext, call_context
 from .driver import AsyncConnector, AsyncPerformer, Connector, Performer
-from .inner import AsyncInner, Inner, address_of, as_family, body_of
+from .inner import AsyncInner, Inner, address_of, as_family, body_of, headers_of
 
 __all__ = ["AsyncTransport", "CallContext", "Transport", "call_context", "family_of"]
-
-
-class CallContext(Struct):
-    """One call of an SDK: what its transport needs to know of it.
-
-    Attributes:
-        sdk: The package whose `APIConnectionError` an error in a stream has to be, where
-            the SDK does not see to that itself.
-    """
-
-    max_retries: int
-    started: float
-    sdk: str = ""
-
-
-call_context: ContextVar[CallContext | None] = ContextVar("smartclient_call", default=None)
 
 
 def family_of(http_client: object) -> Any:
@@ -77,11 +60,7 @@ class _Adapter:
             method=request.method,
             origin=origin,
             target=target,
-            headers=Headers(
-                (name.decode("ascii"), value.decode("latin-1"))
-                for name, value in request.headers.raw
-                if name.lower() not in _OURS
-            ),
+            headers=headers_of(request),
             trace=Trace(started=context.started),
             body=body,
             payload=payload,
@@ -122,7 +101,7 @@ class Transport(_Adapter):
         native = None if self._patch.is_there() else self._connections
         connector = native or Inner(self.family, self.inner, request)
         try:
-            reply = self._performer(connector, call.trace).run(self.pipeline.flow(call))
+            reply = Attempts(connector, self.pipeline, context, call).send()
         except ExchangeError as error:
             raise as_family(error, self.family, request) from error.__cause__
         stream = _streams(self.family)[0](reply, self.family, request, context.sdk)
@@ -165,7 +144,7 @@ class AsyncTransport(_Adapter):
         native = None if under_trio() or self._patch.is_there() else self._connections
         connector = native or AsyncInner(self.family, self.inner, request)
         try:
-            reply = await self._performer(connector, call.trace).run(self.pipeline.flow(call))
+            reply = await AsyncAttempts(connector, self.pipeline, context, call).send()
         except ExchangeError as error:
             raise as_family(error, self.family, request) from error.__cause__
         stream = _streams(self.family)[1](reply, self.family, request, context.sdk)
@@ -202,7 +181,6 @@ class _Patch:
 
 
 _STAGES = ("connect", "pool", "write", "read")  # what the family's timeouts know
-_OURS = frozenset({b"content-length", b"transfer-encoding"})  # the connection's
 
 
 def _closed(connections: Any) -> Any:
