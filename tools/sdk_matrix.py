@@ -28,7 +28,16 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = "tests/sdk_matrix"
 OPENAI = ("1.109", "2.latest", "3.latest")
 ANTHROPIC = ("0.125", "1.latest", "2.latest")
-ALSO = ("pytest>=8.3", "pytest-timeout>=2.3", "trustme>=1.2", "boto3>=1.35")
+ALSO = (
+    "pytest>=8.3",
+    "pytest-timeout>=2.3",
+    "boto3>=1.35",
+    "pytest-httpx>=0.35",
+    "respx>=0.22",
+    "vcrpy>=8.2",
+    "opentelemetry-instrumentation-httpx>=0.55b0",
+    "opentelemetry-sdk>=1.27,<2",
+)
 """What the tests need beside smartclient and the SDKs."""
 
 _VERSION = re.compile(r"(\d+)\.(\d+|latest)")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Iterator
 from functools import lru_cache
+from types import FunctionType
 from typing import Any
 from weakref import WeakSet
 
@@ -169,15 +170,31 @@ class AsyncTransport(_Adapter):
 
 
 class _Patch:
-    """Notices a mock that is put into the inner transport's class after we took its place."""
+    """Notices a mock in the inner transport, its pool or their classes, whenever it came there."""
 
     def __init__(self, inner: Any) -> None:
-        kinds = [type(inner), type(getattr(inner, "_pool", None))]
-        names = ("handle_request", "handle_async_request")
-        self._methods = [(k, n, getattr(k, n)) for k in kinds for n in names if hasattr(k, n)]
+        targets = [one for one in (inner, getattr(inner, "_pool", None)) if one is not None]
+        self._places = [
+            (getattr(one, "__dict__", {}), type(one), name)
+            for one in targets
+            for name in ("handle_request", "handle_async_request")
+            if hasattr(type(one), name)
+        ]
 
     def is_there(self) -> bool:
-        return any(getattr(kind, name) is not was for kind, name, was in self._methods)
+        return any(
+            name in own or not _is_as_made(kind, getattr(kind, name))
+            for own, kind, name in self._places
+        )
+
+
+def _is_as_made(kind: Any, method: Any) -> bool:
+    """Whether `method` was defined in the package of `kind`; decorators copy its module's name."""
+    if type(method) is not FunctionType:
+        return False
+    home: str = method.__globals__.get("__name__", "")
+    package: str = kind.__module__
+    return home.partition(".")[0] == package.partition(".")[0]
 
 
 _STAGES = ("connect", "pool", "write", "read")  # what the family's timeouts know
