@@ -8,7 +8,7 @@ from hpack import Encoder, NeverIndexedHeaderTuple
 from smartclient._call import Headers
 from smartclient.net.http2_request import fields_of
 
-from .h2_server import a_call
+from .h2_server import Ends, a_call
 
 
 def test_pseudo_header_fields_come_first_and_the_length_last():
@@ -68,3 +68,11 @@ def test_keys_are_never_indexed_nor_shown(name):
     encoder = Encoder()
     encoder.encode(fields)
     assert all(value != b"s3cret" for _, value in encoder.header_table.dynamic_entries)
+
+
+def test_keys_are_in_no_log(caplog):
+    caplog.set_level("DEBUG")
+
+    Ends().ask()
+
+    assert [record for record in caplog.records if record.name.startswith("hpack")] == []
