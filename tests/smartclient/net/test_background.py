@@ -17,6 +17,7 @@ from smartclient.net import background, blocking
 from smartclient.net.background import Background
 from smartclient.net.options import NetOptions
 from smartclient.net.pool import Counts
+from tests.end_to_end.http2_sides import until
 from tests.end_to_end.net_sides import a_call
 
 
@@ -116,6 +117,29 @@ def test_client_is_closed_once_and_for_all(is_used):
         with pytest.raises(RuntimeError, match="this client is closed"):
             client.exchange(a_call(server.base_url), Timeline())
         blocking.close_idle()
+
+
+def test_reply_that_is_abandoned_is_reset_and_one_that_is_here_needs_no_closing():
+    hanging = rule([Head(200), Body(b"begun"), Pause()], path="/hang")
+    with server_reference.scripted([hanging, rule([Head(200), Body(b"ok"), End()])]) as server:
+        client = blocking.Connections(NetOptions(http_version="2"))
+        client.exchange(a_call(f"{server.base_url}/hang"), Timeline()).abandon()
+        reply = client.exchange(a_call(server.base_url), Timeline())
+        while reply.read():
+            pass
+        reply.close()
+        asyncio.run(until(lambda: server.counters().resets_seen == 1))
+        client.close()
+        blocking.close_idle()
+
+
+def test_background_that_was_stopped_begins_anew():
+    before = background._Running.get()
+
+    background._Running.stop()
+    background._Running.stop()
+
+    assert background._Running.get() is not before
 
 
 def test_process_that_ends_in_the_middle_says_nothing_about_it():

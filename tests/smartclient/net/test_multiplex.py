@@ -185,6 +185,21 @@ def test_limit_that_came_before_the_first_call_is_known_to_the_pool():
     run(scenario)
 
 
+def test_connection_whose_stream_numbers_are_used_up_ends_with_its_last_call():
+    async def scenario(pair):
+        pair.link.state._h2.highest_outbound_stream_id = 2**31 - 3
+        response = pair.response()
+        await response._send(b"")
+        assert (pair.pool.take(0.0), pair.pool.counts) == (None, Counts(active=1))
+        pair.hear()
+        pair.server.send_headers(2**31 - 1, OK, end_stream=True)
+        await pair.say()
+        assert (response._parser.status, pair.pool.counts) == (200, Counts())
+        assert pair.link.is_cut
+
+    run(scenario)
+
+
 def test_call_that_never_begins_gives_its_room_back():
     async def scenario(pair):
         pair.lane.drop()
