@@ -10,7 +10,7 @@ import asyncio
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from .._call import Call, Headers, Origin, Timeline
 from .._errors import Sent
@@ -63,6 +63,8 @@ class Lane(Protocol):
     def is_cut(self) -> bool: ...
     @property
     def is_reused(self) -> bool: ...
+    @property
+    def carrier(self) -> tuple[Any, Any]: ...
     @property
     def sent(self) -> Sent: ...
 
@@ -144,6 +146,11 @@ class Link(Awaited, asyncio.Protocol, ABC):
     def room(self) -> int | None:
         """How many calls it carries at once; `None`: it cannot be shared."""
         return None
+
+    @property
+    def carrier(self) -> tuple[Any, Any]:
+        """The socket, and the TLS on it."""
+        return self._sock, None if self._tls is None else self._tls.tls
 
     @abstractmethod
     def lane(self, owner: object) -> Lane:

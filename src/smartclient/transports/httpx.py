@@ -72,6 +72,11 @@ class _Adapter:
             max_retries=context.max_retries,
         )
 
+    def _is_for_inner(self, request: Any) -> bool:
+        """Whether only the transport that was there before does what is asked for."""
+        is_special = not _INNERS.isdisjoint(request.extensions) or "upgrade" in request.headers
+        return is_special or self._patch.is_there()
+
     def _response(self, request: Any, reply: Reply, stream: Any) -> Any:
         return self.family.Response(
             status_code=reply.status,
@@ -79,6 +84,7 @@ class _Adapter:
             stream=stream,
             request=request,
             extensions={
+                **reply.handle.extensions,
                 "http_version": reply.protocol.encode("ascii"),
                 "reason_phrase": reply.reason.encode("latin-1"),
             },
@@ -99,7 +105,7 @@ class Transport(_Adapter):
         if context is None:
             return self.inner.handle_request(request)
         call = self._call(request, context)
-        native = None if self._patch.is_there() else self._connections
+        native = None if self._is_for_inner(request) else self._connections
         connector = native or Inner(self.family, self.inner, request)
         try:
             reply = Attempts(connector, self.pipeline, context, call).send()
@@ -142,7 +148,8 @@ class AsyncTransport(_Adapter):
             return await self.inner.handle_async_request(request)
         call = self._call(request, context)
         # Our own async connections are asyncio's; under trio the inner transport carries it.
-        native = None if under_trio() or self._patch.is_there() else self._connections
+        is_for_inner = under_trio() or self._is_for_inner(request)
+        native = None if is_for_inner else self._connections
         connector = native or AsyncInner(self.family, self.inner, request)
         try:
             reply = await AsyncAttempts(connector, self.pipeline, context, call).send()
@@ -197,6 +204,8 @@ def _is_as_made(kind: Any, method: Any) -> bool:
     return home.partition(".")[0] == package.partition(".")[0]
 
 
+# Callbacks at each of its steps, and another name in the TLS handshake.
+_INNERS = frozenset({"trace", "sni_hostname"})
 _STAGES = ("connect", "pool", "write", "read")  # what the family's timeouts know
 
 

@@ -158,6 +158,7 @@ class _InnerResponse:
             (name.decode("latin-1"), value.decode("latin-1"))
             for name, value in response.headers.raw
         )
+        self.extensions: dict[str, Any] = response.extensions
         self._response, self._fail = response, fail
 
     def cut(self) -> None:
