@@ -169,6 +169,7 @@ class Timeline(Struct):
     Attributes:
         deadline: Bounds every wait of the exchange, beside the limit of its stage; set by
             whoever knows what the bytes mean.
+        carrier: The socket that carried it, and the TLS on it or `None`; to look at only.
     """
 
     pool: Span | None = None
@@ -181,6 +182,7 @@ class Timeline(Struct):
     reused: bool = False
     protocol: str | None = None
     deadline: Deadline | None = None
+    carrier: tuple[Any, Any] | None = None
 
     def within(
         self, timeout: float | None, now: Callable[[], float]

@@ -49,20 +49,16 @@ def carried(
 ) -> NetOptions | None:
     """Options that do what `present` does, `settings` first; `None` when it must stay below ours.
 
-    It stays when it is not exactly the family's own class (`usual`), when somebody has
-    patched it (respx and pytest-httpx do), and when it does what our connections do not:
-    retries of its own, a local address by name.
+    It stays when it is not exactly the family's own class (`usual`), and when it does what our
+    connections do not: retries of its own, a local address by name. One that somebody has
+    patched (respx and pytest-httpx do) carries the calls as long as it is.
 
     Raises:
         ValueError: A setting and something that `present` was given exclude each other.
     """
     pool: Any = getattr(present, "_pool", None)
-    method = "handle_async_request" if usual is family.AsyncHTTPTransport else "handle_request"
-    is_usual = type(present) is usual and pool is not None
-    if not is_usual or getattr(usual, method).__module__.partition(".")[0] != family.__name__:
-        return None
     special = ("_proxy", "_retries")
-    if method in vars(present) or any(getattr(pool, name, None) for name in special):
+    if type(present) is not usual or pool is None or any(getattr(pool, n, None) for n in special):
         return None
     way = _way_of(pool, http_client, settings)
     if way is None:

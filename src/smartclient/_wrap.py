@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, TypeVar
+from types import NoneType
+from typing import Any, Self, TypeVar
 
 from ._call import Timeout
 from ._carry import carried, given_names
@@ -12,6 +14,7 @@ from ._clock import under_trio
 from ._pipeline import Pipeline
 from ._settings import Settings, settings_of
 from .report import CallReport
+from .transports.driver import Paused
 from .transports.httpx import (
     AsyncTransport,
     CallContext,
@@ -205,12 +208,20 @@ def _upgraded(sdk_class: Any, *, is_async: bool) -> Any:
     """A subclass of `sdk_class` whose `request` opens a call context."""
 
     def request(self: Any, cast_to: Any, options: Any, **how: Any) -> Any:
-        with _CallContext(self, options) as once:
-            return sdk_class.request(self, cast_to, once, **how)
+        with _CallContext(self, options) as call:
+            while True:
+                try:
+                    return sdk_class.request(self, cast_to, call.options, **how)
+                except Paused:
+                    call.enter_again()
 
     async def request_async(self: Any, cast_to: Any, options: Any, **how: Any) -> Any:
-        with _CallContext(self, options) as once:
-            return await sdk_class.request(self, cast_to, once, **how)
+        with _CallContext(self, options) as call:
+            while True:
+                try:
+                    return await sdk_class.request(self, cast_to, call.options, **how)
+                except Paused:
+                    call.enter_again()
 
     return type(
         sdk_class.__name__,
@@ -243,26 +254,79 @@ def _check_under_trio(settings: Settings) -> None:
         )
 
 
+_HOOKS = ("_prepare_options", "_prepare_request")
+_CREDENTIALS = ("_api_key_provider", "_provider_runtime", "workload_identity", "_token_cache")
+
+
+@lru_cache(maxsize=64)
+def _has_hooks(sdk_class: Any, package: str) -> bool:
+    """Whether a class signs requests, or does else what the SDK's plain client does not."""
+    plain = (f"{package}._client", f"{package}._base_client")
+    hooks = (getattr(sdk_class, name, None) for name in _HOOKS)
+    return any(hook is not None and hook.__module__ not in plain for hook in hooks)
+
+
+def _is_prepared(client: Any, options: Any, package: str) -> bool:
+    """Whether the SDK prepares each attempt, and can do so more than once.
+
+    One that sends a file has read it after the first.
+    """
+    content = getattr(options, "content", None)
+    if options.files is not None or not isinstance(content, (bytes, str, NoneType)):
+        return False
+    sdk_class: Any = type(client)
+    if _has_hooks(sdk_class, package) or client._client.auth is not None:
+        return True
+    return any(getattr(client, name, None) is not None for name in _CREDENTIALS)
+
+
+def _settled(value: Any) -> Any:
+    """`value` with lists in the place of iterators, which an attempt would use up."""
+    if isinstance(value, dict):
+        return {key: _settled(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple, Iterator)):
+        return [_settled(one) for one in value]
+    return value
+
+
 class _CallContext:
-    """Takes the retry limit of one call for ourselves, and leaves the SDK none."""
+    """Takes the retry limit of one call for ourselves, and leaves the SDK none.
+
+    Attributes:
+        options: What the SDK's `request` is given.
+    """
 
     def __init__(self, client: Any, options: Any) -> None:
-        self._once: Any = options
+        self.options: Any = options
         self._context: CallContext | None = None
         transport = client._client._transport
         if not isinstance(transport, (Transport, AsyncTransport)):
             return  # a copy with another HTTP client, or whose original was unwrapped
         if under_trio():
             _check_under_trio(transport.pipeline.settings)
-        self._once = copy.copy(options)
+        package = _package(client)
+        self._once = self.options = copy.copy(options)
         limit = options.get_max_retries(client.max_retries)
         self._once.max_retries = 0
-        started = transport.pipeline.clock.monotonic()
-        self._context = CallContext(max_retries=limit, started=started, sdk=_package(client))
+        self._context = CallContext(
+            max_retries=limit,
+            started=transport.pipeline.clock.monotonic(),
+            sdk=package,
+            is_prepared=_is_prepared(client, options, package),
+        )
+        if self._context.is_prepared:
+            self._once.json_data = _settled(options.json_data)
 
-    def __enter__(self) -> Any:
+    def enter_again(self) -> None:
+        """Let the SDK prepare the next attempt."""
+        if self._context is not None:
+            self.options = self._context.prepare(self._once)
+
+    def __enter__(self) -> Self:
         self._token = call_context.set(self._context)
-        return self._once
+        return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         call_context.reset(self._token)
+        if self._context is not None:
+            self._context.give_up(error)

@@ -22,6 +22,7 @@ from smartclient.net import aio, blocking
 from smartclient.net.options import NetOptions
 from tests.end_to_end.http2_sides import CHAT, until
 from tests.end_to_end.net_sides import Side, a_call, read_all
+from tests.end_to_end.tiny_calls import ANN
 
 HANGING = [Head(200), Body(b"begun"), Pause()]
 OK = [Head(200), Body(b"ok"), End()]
@@ -237,3 +238,21 @@ def test_one_client_serves_many_loops(asyncio_side):
 
         asyncio.run(until(lambda: server.counters().connections_open == 0))
         assert server.counters().connections_opened == 5
+
+
+@pytest.mark.parametrize("make", [smartclient.Client, smartclient.AsyncClient])
+def test_our_own_server_is_spoken_to_by_prior_knowledge(tiny_server, make):
+    async def scenario():
+        client = make(base_url=tiny_server.base_url, api_key=ANN, http_version="2")
+        asked = {"model": "tiny", "max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}]}
+        for _ in range(2):
+            answer = client.messages.create(**asked)
+            answer = await answer if isinstance(client, smartclient.AsyncClient) else answer
+            assert answer.usage.output_tokens
+        report = client.last_report
+        assert (report.protocol, report.reused) == ("HTTP/2", True)
+        closing = client.close()
+        if closing is not None:
+            await closing
+
+    asyncio.run(scenario())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 import ssl
+import unittest.mock
 
 import anthropic
 import httpx
@@ -12,6 +14,7 @@ import openai
 import pytest
 import trio
 
+import smartclient
 from smartclient import unwrap, wrap
 from smartclient._settings import Settings
 from smartclient.net.aio import AsyncConnections
@@ -147,21 +150,52 @@ def test_a_derived_transport_stays_below():
     assert client._client._transport._connections is None
 
 
-def test_a_transport_with_a_method_of_its_own_stays_below():
+def answered(request):
+    return httpx2.Response(200, content=CHAT, headers={"content-type": "application/json"})
+
+
+def ask(client):
+    return client.chat.completions.create(model="tiny", messages=ASKED).choices[0].message.content
+
+
+def test_a_transport_with_a_method_of_its_own_is_asked_as_long_as_it_has_that():
     transport = httpx2.HTTPTransport()
-    transport.handle_request = lambda request: httpx2.Response(200, content=CHAT)
+    client = wrap(over(openai.OpenAI, httpx2.Client(transport=transport)), max_retries=0)
 
-    client = wrap(over(openai.OpenAI, httpx2.Client(transport=transport)))
+    transport.handle_request = answered
+    assert ask(client) == "Paris"
+    del transport.handle_request
+    with pytest.raises(openai.APIConnectionError) as caught:
+        ask(client)
 
-    assert client._client._transport._connections is None
+    assert isinstance(caught.value.__cause__, smartclient.ExchangeError)
 
 
-def test_a_class_that_a_mock_has_patched_stays_below(monkeypatch):
-    monkeypatch.setattr(httpx2.HTTPTransport, "handle_request", lambda self, request: None)
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param(lambda self, request: answered(request), id="function"),
+        pytest.param(
+            functools.wraps(httpx2.HTTPTransport.handle_request)(
+                lambda self, request: answered(request)
+            ),
+            id="decorator",
+        ),
+        pytest.param(unittest.mock.Mock(side_effect=answered), id="mock"),
+    ],
+)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_class_that_is_patched_is_asked_as_long_as_it_is(monkeypatch, patch, when):
+    with monkeypatch.context() as patched:
+        if when == "before":
+            patched.setattr(httpx2.HTTPTransport, "handle_request", patch)
+        client = wrap(over(openai.OpenAI, httpx2.Client()), max_retries=0)
+        patched.setattr(httpx2.HTTPTransport, "handle_request", patch)
+        assert ask(client) == "Paris"
+    with pytest.raises(openai.APIConnectionError) as caught:
+        ask(client)
 
-    client = wrap(over(openai.OpenAI, httpx2.Client()))
-
-    assert client._client._transport._connections is None
+    assert isinstance(caught.value.__cause__, smartclient.ExchangeError)
 
 
 def test_pytest_httpx_goes_on_answering(httpx_mock):

@@ -116,7 +116,7 @@ class Response:
     async def _send(self, head: bytes) -> bool:
         """Write the request; false: closed before the first byte, so another may carry it."""
         connection, timeline, monotonic = self._connection, self._timeline, self._clock.monotonic
-        timeline.reused = connection.is_reused
+        timeline.reused, timeline.carrier = connection.is_reused, connection.carrier
         connection.begin(self._parser, timeline, monotonic, self._options.idle_expiry)
         started = monotonic()
         failure = await self._write_all(head)

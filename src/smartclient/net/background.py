@@ -45,10 +45,11 @@ class Background:
 
     Attributes:
         is_inherited: This is a forked child, and the thread is the parent's.
+        is_ending: Nobody is told any more what becomes of his call.
     """
 
     def __init__(self) -> None:
-        self.is_inherited = False
+        self.is_inherited = self.is_ending = False
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="smartclient-http2", daemon=True)
         self._thread.start()
@@ -58,6 +59,10 @@ class Background:
         try:
             loop.run_forever()
         finally:
+            self.is_ending = True
+            for task in asyncio.all_tasks(loop):
+                task.cancel()
+            loop.run_until_complete(asyncio.sleep(0))
             loop.run_until_complete(loop.shutdown_asyncgens())  # closes the connections
             loop.close()
 
@@ -71,7 +76,7 @@ class Background:
             raise RuntimeError(
                 "this reply was begun before the process forked; read it there, or call again here"
             )
-        desk = _Desk(self.loop)
+        desk = _Desk(self)
         try:
             self.loop.call_soon_threadsafe(desk.begin, start)
             outcome: asyncio.Task[T] = desk.wait(timeout)
@@ -95,8 +100,8 @@ class Background:
 class _Desk:
     """Where a thread waits for its coroutine, and does for it what only the thread can do."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self, background: Background) -> None:
+        self._background, self._loop = background, background.loop
         self._inbox: SimpleQueue[Any] = SimpleQueue()
         self._task: asyncio.Task[Any] | None = None
         self._is_cancelled = False
@@ -104,7 +109,12 @@ class _Desk:
     def begin(self, start: Callable[[_Desk], Coroutine[Any, Any, Any]]) -> None:
         if not self._is_cancelled:
             self._task = self._loop.create_task(start(self))
-            self._task.add_done_callback(self._inbox.put)
+            self._task.add_done_callback(self._tell)
+
+    def _tell(self, task: asyncio.Task[Any]) -> None:
+        # A daemon's thread stays where it is when the process ends, as with any socket.
+        if not self._background.is_ending:
+            self._inbox.put(task)
 
     def cancel(self) -> None:
         self._is_cancelled = True

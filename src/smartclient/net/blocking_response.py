@@ -113,7 +113,7 @@ class Response:
         """Write the request; false: closed before the first byte, so another may carry it."""
         connection, timeline = self._connection, self._timeline
         assert connection is not None
-        timeline.reused = connection.num_exchanges > 0
+        timeline.reused, timeline.carrier = connection.num_exchanges > 0, connection.carrier
         connection.num_exchanges += 1
         started = self._clock.monotonic()
         failure = _write(connection, self._call, head, timeline, self._clock.monotonic)

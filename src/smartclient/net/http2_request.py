@@ -7,6 +7,7 @@ RFC 7541, section 7.1.3 (fields that are never indexed).
 from __future__ import annotations
 
 from functools import lru_cache
+from logging import DEBUG, LogRecord, getLogger
 
 from hpack import HeaderTuple, NeverIndexedHeaderTuple
 
@@ -65,3 +66,12 @@ def _kind_of(name: str) -> tuple[str, bytes]:
     if name in ("host", "te"):
         return name, small
     return ("of http1" if name in _OF_HTTP1 else "plain"), small
+
+
+def _is_no_detail(record: LogRecord) -> bool:
+    return record.levelno > DEBUG
+
+
+# At DEBUG hpack logs whole header blocks, and keys are in them.
+for _name in ("hpack.hpack", "hpack.table"):
+    getLogger(_name).addFilter(_is_no_detail)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .._call import Call, Timeline
 from .._errors import Sent
@@ -59,6 +59,10 @@ class StreamLane(Awaited):
     def failure(self) -> BadReplyError | OSError | None:
         own = self._reply.failure if self._reply is not None else None
         return own or self.link.failure
+
+    @property
+    def carrier(self) -> tuple[Any, Any]:
+        return self.link.carrier
 
     @property
     def sent(self) -> Sent:

@@ -10,7 +10,7 @@ import asyncio
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from .._call import Call, Headers, Origin, Timeline
 from .._errors import Sent
@@ -66,6 +66,8 @@ class Lane(Protocol):
     @property
     def is_reused(self) -> bool: ...
     @property
+    def carrier(self) -> tuple[Any, Any]: ...
+    @property
     def sent(self) -> Sent: ...
 
     def reply_to(self, method: str) -> Reply: ...
@@ -119,10 +121,7 @@ class Link(Aging, Awaited, asyncio.Protocol, ABC):
     Attributes:
         owner: Whose call it carries, where it carries one only.
         failure: Why nothing more will come.
-        room: How many calls it carries at once; `None`: it cannot be shared.
     """
-
-    room: int | None = None
 
     def __init__(
         self,
@@ -145,6 +144,16 @@ class Link(Aging, Awaited, asyncio.Protocol, ABC):
         self._is_shaking = self._is_write_paused = False
 
     # What the pool's owner calls.
+
+    @property
+    def room(self) -> int | None:
+        """How many calls it carries at once; `None`: it cannot be shared."""
+        return None
+
+    @property
+    def carrier(self) -> tuple[Any, Any]:
+        """The socket, and the TLS on it."""
+        return self._sock, None if self._tls is None else self._tls.tls
 
     @abstractmethod
     def lane(self, owner: object) -> Lane:

@@ -48,11 +48,14 @@ class Multiplex(Link):
     ) -> None:
         super().__init__(loop, sock, origin, pool, keep)
         self.state = Http2(loop.time())
-        self.room = self.state.most
         self.lanes: set[StreamLane] = set()
         self._by_number: dict[int, StreamLane] = {}
         self._heard = self._asked = loop.time()
         self._watch: asyncio.TimerHandle | None = None
+
+    @property
+    def room(self) -> int:
+        return 0 if self.state.is_used_up else self.state.most
 
     def lane(self, owner: object) -> StreamLane:
         return StreamLane(self, owner)
@@ -78,6 +81,9 @@ class Multiplex(Link):
             # It was idle: let the loop read, and look what it was.
             await asyncio.sleep(0)
             await asyncio.sleep(0)
+        if self._is_dead():
+            # Said at once, before its transport does: the pool would offer it again.
+            self._fail(BrokenPipeError("a write failed"))
         return self.can_begin
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -163,7 +169,7 @@ class Multiplex(Link):
                 if lane.is_sending:
                     lane.notify()
         if (most, used_up) != (state.most, state.is_used_up):
-            self.pool.resize(self, 0 if state.is_used_up else state.most)
+            self.pool.resize(self, self.room)
             if state.is_used_up and not self.lanes:
                 self.drop()
         if self._num_unsent() > _MOST_UNSENT:

@@ -10,6 +10,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable
+from typing import Any
 
 from .._call import Origin
 from .pool import Pool
@@ -73,6 +74,10 @@ class BufferConnection(SocketConnection):
     def protocol(self) -> str | None:
         """What ALPN chose, once hands are shaken."""
         return self._tls.protocol
+
+    @property
+    def carrier(self) -> tuple[Any, Any]:
+        return self.sock, self._tls.tls
 
     def nest(self, context: ssl.SSLContext, host: str) -> None:
         """Begin a TLS with `host` inside the one that is there."""

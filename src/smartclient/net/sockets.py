@@ -82,6 +82,12 @@ class SocketConnection(Aging):
         self._drained_by = 0.0
         self.can_read = Readiness(sock).within
 
+    @property
+    def carrier(self) -> tuple[Any, Any]:
+        """The socket, and the TLS on it."""
+        is_tls = hasattr(self.sock, "selected_alpn_protocol")  # `ssl` may not be loaded
+        return self.sock, self.sock if is_tls else None
+
     def receive(self, timeout: float | None) -> bytes:
         """What has come; `b""` at the end.
 

@@ -283,6 +283,11 @@ class TlsBuffer:
         self._host, self._is_session_kept = host, False
         self.is_at_end = False
 
+    @property
+    def tls(self) -> ssl.SSLObject:
+        """To look at only."""
+        return self._tls
+
     def shake(self) -> bool:
         """Go on with the handshake; true once it is done.
 

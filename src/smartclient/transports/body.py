@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from .. import _observers
 from .._call import Attempt, Headers, Reply
@@ -16,6 +16,7 @@ from .._clock import Clock
 from .._errors import ExchangeError
 from .._flow import Flow, Outcome, Tap
 from .intake import Chunk, Intake
+from .network_stream import NetworkStream
 from .patience import Patience
 
 __all__ = ["AsyncBody", "AsyncResponse", "Body", "Response"]
@@ -74,6 +75,15 @@ class _Ending:
         self.is_over = False
         self._attempt, self._clock = attempt, clock
         self._leftovers = leftovers
+
+    @property
+    def extensions(self) -> dict[str, Any]:
+        """What else is known of the reply, in the words of httpx."""
+        present = getattr(self._response, "extensions", None)
+        if isinstance(present, dict):
+            return present
+        carrier = self._attempt.timeline.carrier
+        return {} if carrier is None else {"network_stream": NetworkStream(carrier)}
 
     def cut(self) -> None:
         """Drop the connection at once; never blocks."""

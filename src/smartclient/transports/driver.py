@@ -23,6 +23,7 @@ __all__ = [
     "AsyncConnector",
     "AsyncPerformer",
     "Connector",
+    "Paused",
     "Performer",
     "drive",
     "drive_async",
@@ -31,9 +32,13 @@ __all__ = [
 T = TypeVar("T")
 
 
-def drive(flow: Flow[T], perform: Callable[[Effect], Any]) -> T:
-    """Run `flow` to its end, by blocking."""
-    step: Callable[[], Effect] = partial(next, flow)
+class Paused(BaseException):
+    """Raised by a performer that cannot answer now: its flow stays where it waits."""
+
+
+def drive(flow: Flow[T], perform: Callable[[Effect], Any], pending: Effect | None = None) -> T:
+    """Run `flow` to its end, by blocking; `pending` is what a paused one waits for."""
+    step: Callable[[], Effect] = partial(next, flow) if pending is None else lambda: pending
     try:
         while True:
             try:
@@ -43,6 +48,8 @@ def drive(flow: Flow[T], perform: Callable[[Effect], Any]) -> T:
                 return result
             try:
                 answer = perform(effect)
+            except Paused:
+                raise
             except BaseException as error:
                 step = partial(flow.throw, error)
             else:
@@ -51,9 +58,11 @@ def drive(flow: Flow[T], perform: Callable[[Effect], Any]) -> T:
         del step  # it may hold an error whose traceback holds this frame
 
 
-async def drive_async(flow: Flow[T], perform: Callable[[Effect], Awaitable[Any]]) -> T:
-    """Run `flow` to its end, by awaiting."""
-    step: Callable[[], Effect] = partial(next, flow)
+async def drive_async(
+    flow: Flow[T], perform: Callable[[Effect], Awaitable[Any]], pending: Effect | None = None
+) -> T:
+    """Run `flow` to its end, by awaiting; `pending` is what a paused one waits for."""
+    step: Callable[[], Effect] = partial(next, flow) if pending is None else lambda: pending
     try:
         while True:
             try:
@@ -63,6 +72,8 @@ async def drive_async(flow: Flow[T], perform: Callable[[Effect], Awaitable[Any]]
                 return result
             try:
                 answer = await perform(effect)
+            except Paused:
+                raise
             except BaseException as error:
                 step = partial(flow.throw, error)
             else:
@@ -137,9 +148,9 @@ class Performer(_Performing):
             case _:
                 assert_never(effect)
 
-    def run(self, flow: Flow[T]) -> T:
-        """Run a whole flow."""
-        return drive(flow, self)
+    def run(self, flow: Flow[T], pending: Effect | None = None) -> T:
+        """Run a flow to its end, from its beginning or from what it waits for."""
+        return drive(flow, self, pending)
 
     def exchange(self, call: Call) -> Reply:
         attempt = self._begin(call)
@@ -211,9 +222,9 @@ class AsyncPerformer(_Performing):
             case _:
                 assert_never(effect)
 
-    async def run(self, flow: Flow[T]) -> T:
-        """Run a whole flow."""
-        return await drive_async(flow, self)
+    async def run(self, flow: Flow[T], pending: Effect | None = None) -> T:
+        """Run a flow to its end, from its beginning or from what it waits for."""
+        return await drive_async(flow, self, pending)
 
     async def exchange(self, call: Call) -> Reply:
         attempt = self._begin(call)

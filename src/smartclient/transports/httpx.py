@@ -9,39 +9,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextvars import ContextVar
 from functools import lru_cache
+from types import FunctionType
 from typing import Any
 from weakref import WeakSet
 
 import msgspec
-from msgspec import Struct
 
-from .._call import Call, Headers, Reply, Trace
+from .._call import Call, Reply, Trace
 from .._clock import under_trio
 from .._errors import ExchangeError
 from .._pipeline import Pipeline
 from ..wire import recognise
+from .attempts import AsyncAttempts, Attempts, CallContext, call_context
 from .driver import AsyncConnector, AsyncPerformer, Connector, Performer
-from .inner import AsyncInner, Inner, address_of, as_family, body_of
+from .inner import AsyncInner, Inner, address_of, as_family, body_of, headers_of
 
 __all__ = ["AsyncTransport", "CallContext", "Transport", "call_context", "family_of"]
-
-
-class CallContext(Struct):
-    """One call of an SDK: what its transport needs to know of it.
-
-    Attributes:
-        sdk: The package whose `APIConnectionError` an error in a stream has to be, where
-            the SDK does not see to that itself.
-    """
-
-    max_retries: int
-    started: float
-    sdk: str = ""
-
-
-call_context: ContextVar[CallContext | None] = ContextVar("smartclient_call", default=None)
 
 
 def family_of(http_client: object) -> Any:
@@ -77,11 +61,7 @@ class _Adapter:
             method=request.method,
             origin=origin,
             target=target,
-            headers=Headers(
-                (name.decode("ascii"), value.decode("latin-1"))
-                for name, value in request.headers.raw
-                if name.lower() not in _OURS
-            ),
+            headers=headers_of(request),
             trace=Trace(started=context.started),
             body=body,
             payload=payload,
@@ -92,6 +72,11 @@ class _Adapter:
             max_retries=context.max_retries,
         )
 
+    def _is_for_inner(self, request: Any) -> bool:
+        """Whether only the transport that was there before does what is asked for."""
+        is_special = not _INNERS.isdisjoint(request.extensions) or "upgrade" in request.headers
+        return is_special or self._patch.is_there()
+
     def _response(self, request: Any, reply: Reply, stream: Any) -> Any:
         return self.family.Response(
             status_code=reply.status,
@@ -99,6 +84,7 @@ class _Adapter:
             stream=stream,
             request=request,
             extensions={
+                **reply.handle.extensions,
                 "http_version": reply.protocol.encode("ascii"),
                 "reason_phrase": reply.reason.encode("latin-1"),
             },
@@ -119,10 +105,10 @@ class Transport(_Adapter):
         if context is None:
             return self.inner.handle_request(request)
         call = self._call(request, context)
-        native = None if self._patch.is_there() else self._connections
+        native = None if self._is_for_inner(request) else self._connections
         connector = native or Inner(self.family, self.inner, request)
         try:
-            reply = self._performer(connector, call.trace).run(self.pipeline.flow(call))
+            reply = Attempts(connector, self.pipeline, context, call).send()
         except ExchangeError as error:
             raise as_family(error, self.family, request) from error.__cause__
         stream = _streams(self.family)[0](reply, self.family, request, context.sdk)
@@ -162,10 +148,11 @@ class AsyncTransport(_Adapter):
             return await self.inner.handle_async_request(request)
         call = self._call(request, context)
         # Our own async connections are asyncio's; under trio the inner transport carries it.
-        native = None if under_trio() or self._patch.is_there() else self._connections
+        is_for_inner = under_trio() or self._is_for_inner(request)
+        native = None if is_for_inner else self._connections
         connector = native or AsyncInner(self.family, self.inner, request)
         try:
-            reply = await self._performer(connector, call.trace).run(self.pipeline.flow(call))
+            reply = await AsyncAttempts(connector, self.pipeline, context, call).send()
         except ExchangeError as error:
             raise as_family(error, self.family, request) from error.__cause__
         stream = _streams(self.family)[1](reply, self.family, request, context.sdk)
@@ -190,19 +177,36 @@ class AsyncTransport(_Adapter):
 
 
 class _Patch:
-    """Notices a mock that is put into the inner transport's class after we took its place."""
+    """Notices a mock in the inner transport, its pool or their classes, whenever it came there."""
 
     def __init__(self, inner: Any) -> None:
-        kinds = [type(inner), type(getattr(inner, "_pool", None))]
-        names = ("handle_request", "handle_async_request")
-        self._methods = [(k, n, getattr(k, n)) for k in kinds for n in names if hasattr(k, n)]
+        targets = [one for one in (inner, getattr(inner, "_pool", None)) if one is not None]
+        self._places = [
+            (getattr(one, "__dict__", {}), type(one), name)
+            for one in targets
+            for name in ("handle_request", "handle_async_request")
+            if hasattr(type(one), name)
+        ]
 
     def is_there(self) -> bool:
-        return any(getattr(kind, name) is not was for kind, name, was in self._methods)
+        return any(
+            name in own or not _is_as_made(kind, getattr(kind, name))
+            for own, kind, name in self._places
+        )
 
 
+def _is_as_made(kind: Any, method: Any) -> bool:
+    """Whether `method` was defined in the package of `kind`; decorators copy its module's name."""
+    if type(method) is not FunctionType:
+        return False
+    home: str = method.__globals__.get("__name__", "")
+    package: str = kind.__module__
+    return home.partition(".")[0] == package.partition(".")[0]
+
+
+# Callbacks at each of its steps, and another name in the TLS handshake.
+_INNERS = frozenset({"trace", "sni_hostname"})
 _STAGES = ("connect", "pool", "write", "read")  # what the family's timeouts know
-_OURS = frozenset({b"content-length", b"transfer-encoding"})  # the connection's
 
 
 def _closed(connections: Any) -> Any:

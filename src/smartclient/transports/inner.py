@@ -13,13 +13,25 @@ from typing import Any
 from .._call import Call, Headers, Origin, Timeline
 from .._errors import ExchangeError, ExchangeKind
 
-__all__ = ["MAX_FORM", "AsyncInner", "Inner", "address_of", "as_family", "body_of"]
+__all__ = ["MAX_FORM", "AsyncInner", "Inner", "address_of", "as_family", "body_of", "headers_of"]
 
 
 def address_of(request: Any) -> tuple[Origin, str]:
     url = request.url
     origin = Origin(url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80))
     return origin, url.raw_path.decode("ascii")
+
+
+_CONNECTIONS = frozenset({b"content-length", b"transfer-encoding"})
+
+
+def headers_of(request: Any) -> Headers:
+    """The request's headers, without those that a connection adds itself."""
+    return Headers(
+        (name.decode("ascii"), value.decode("latin-1"))
+        for name, value in request.headers.raw
+        if name.lower() not in _CONNECTIONS
+    )
 
 
 MAX_FORM = 64 << 20
@@ -74,7 +86,8 @@ def as_family(error: ExchangeError, family: Any, request: Any, *, sdk: str = "")
         return error.original
     facts = dict(error.__dict__)
     if sdk:
-        facts |= {"message": str(error), "body": None}  # that error's own
+        # That error's own, of both SDKs.
+        facts |= {"message": str(error), "body": None, "code": None, "param": None, "type": None}
     translated: Exception = _rebuild(family.__name__, error.kind, error.args, facts, sdk)
     translated.request = request  # type: ignore[attr-defined]  # the family's own attribute
     return translated
@@ -145,6 +158,7 @@ class _InnerResponse:
             (name.decode("latin-1"), value.decode("latin-1"))
             for name, value in response.headers.raw
         )
+        self.extensions: dict[str, Any] = response.extensions
         self._response, self._fail = response, fail
 
     def cut(self) -> None:
@@ -209,14 +223,13 @@ class _InnerExchange:
         self._family, self._inner, self._request = family, inner, request
 
     def _sent(self, call: Call) -> Any:
-        if call.body is body_of(self._request):
-            return self._request
         original = self._request
-        kept = [pair for pair in original.headers.raw if pair[0].lower() != b"content-length"]
+        if call.body is body_of(original) and call.headers == headers_of(original):
+            return original
         return self._family.Request(
             original.method,
             original.url,
-            headers=kept,
+            headers=[(n.encode("ascii"), v.encode("latin-1")) for n, v in call.headers],
             content=call.body,
             extensions=original.extensions,
         )

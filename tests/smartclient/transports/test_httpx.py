@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from contextlib import contextmanager
+from unittest.mock import AsyncMock, Mock
 
 import httpx
 import httpx2
@@ -352,8 +353,9 @@ def test_a_mock_put_into_the_class_below_is_obeyed(home, family, monkeypatch):
     below = Below(family)
     client, _, provider = upgraded(home, family, Answer(), Answer(), below=below)
 
-    monkeypatch.setattr(Below, "handle_request", lambda self, r: family.Response(218))
-    monkeypatch.setattr(Below, "handle_async_request", mocked(family))
+    mocked = {"side_effect": lambda request: family.Response(218)}
+    monkeypatch.setattr(Below, "handle_request", Mock(**mocked))
+    monkeypatch.setattr(Below, "handle_async_request", AsyncMock(**mocked))
     with in_a_call():
         assert posted(home, client).status_code == 218
     monkeypatch.undo()
@@ -361,13 +363,6 @@ def test_a_mock_put_into_the_class_below_is_obeyed(home, family, monkeypatch):
         assert posted(home, client).status_code == 200
 
     assert len(provider.calls) == 1
-
-
-def mocked(family):
-    async def handle(self, request):
-        return family.Response(218)
-
-    return handle
 
 
 def test_the_start_of_the_call_is_the_clients(home, family):

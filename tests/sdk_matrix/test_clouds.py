@@ -1,0 +1,122 @@
+"""Clients that sign each request, or ask for a fresh credential for each."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import server_reference
+import smartclient
+from server_reference.scripted import ErrorAnswer, fault, json_reply
+from tests.sdk_matrix.clouds import AZURE, BEDROCK, MESSAGE, Signed
+from tests.sdk_matrix.sides import ASKED, settled
+
+pytestmark = pytest.mark.sdk
+
+
+def at_once(state):
+    """A tenacity `wait`: no test waits."""
+    return 0.0
+
+
+def tokens_of(server) -> list[str | None]:
+    return [entry.header("x-token") for entry in server.journal.entries()]
+
+
+# Azure.
+
+
+@AZURE
+async def test_azure_with_a_key_is_asked_again_by_us_alone(azure):
+    with server_reference.scripted([ErrorAnswer(503), "Paris"]) as server:
+        client = smartclient.wrap(azure.client(server, api_key="key"), wait=at_once)
+        answer = await settled(client.chat.completions.create(model="tiny", messages=ASKED))
+        await settled(client.close())
+        targets = [entry.target for entry in server.journal.entries()]
+
+    assert answer.choices[0].message.content == "Paris"
+    assert targets == ["/openai/deployments/tiny/chat/completions?api-version=2025-01-01"] * 2
+
+
+@AZURE
+async def test_azure_asks_for_a_token_before_each_attempt(azure):
+    given, came = [], []
+
+    def answer(request):
+        came.append(request.header("authorization"))
+        return [ErrorAnswer(503), fault("no_reply"), "Paris"][len(came) - 1]
+
+    with server_reference.scripted(answer) as server:
+        provider = azure.provider(given)
+        client = smartclient.wrap(
+            azure.client(server, azure_ad_token_provider=provider), wait=at_once
+        )
+        answer = await settled(client.chat.completions.create(model="tiny", messages=ASKED))
+        await settled(client.close())
+
+    assert given == ["token-1", "token-2", "token-3"]
+    assert came == [f"Bearer {token}" for token in given]
+    assert len(smartclient.last_report(client).attempts) == 3
+
+
+@AZURE
+async def test_a_failing_token_ends_the_call_and_is_reported(azure):
+    given, reports = [], []
+    with server_reference.scripted(ErrorAnswer(503)) as server:
+        provider = azure.provider(given, fails_from=2)
+        plain = azure.client(server, azure_ad_token_provider=provider)
+        client = smartclient.wrap(plain, wait=at_once, on_report=reports.append)
+        with pytest.raises(LookupError, match="no more tokens"):
+            await settled(client.chat.completions.create(model="tiny", messages=ASKED))
+        await settled(client.close())
+
+    assert [(one.error, len(one.attempts)) for one in reports] == [("LookupError", 1)]
+
+
+# Bedrock.
+
+
+@BEDROCK
+async def test_bedrock_signs_each_attempt_as_it_is_sent(bedrock):
+    signed = Signed([ErrorAnswer(503), fault("no_reply"), json_reply(MESSAGE)])
+    with server_reference.scripted(signed.answer) as server:
+        client = smartclient.wrap(bedrock.client(server), wait=at_once)
+        message = await settled(
+            client.messages.create(model="claude", max_tokens=8, messages=ASKED)
+        )
+        await settled(client.close())
+
+    assert message.content[0].text == "Paris"
+    assert signed.checked == [True, True, True]
+    assert signed.counts == ["0", "1", "2"]
+    assert len(smartclient.last_report(client).attempts) == 3
+
+
+@BEDROCK
+async def test_bedrock_sends_what_the_plain_client_sends(bedrock):
+    """Of what an iterator gave, too: it can be read once, and each attempt needs it."""
+    signed = Signed([ErrorAnswer(503), json_reply(MESSAGE), json_reply(MESSAGE)])
+    with server_reference.scripted(signed.answer) as server:
+        client = smartclient.wrap(bedrock.client(server), wait=at_once)
+        given = {"model": "claude", "max_tokens": 8}
+        await settled(client.messages.create(**given, messages=iter(ASKED)))
+        smartclient.unwrap(client)
+        await settled(client.messages.create(**given, messages=ASKED))
+        await settled(client.close())
+
+    assert signed.bodies[0] == signed.bodies[1]
+    assert json.loads(signed.bodies[0]) == json.loads(signed.bodies[2])
+
+
+@BEDROCK
+async def test_an_edit_of_ours_comes_before_the_signature(bedrock):
+    signed = Signed([ErrorAnswer(503), json_reply(MESSAGE)])
+    with server_reference.scripted(signed.answer) as server:
+        client = smartclient.wrap(bedrock.client(server), wait=at_once)
+        bedrock.edit(client, {"top_k": 7})
+        await settled(client.messages.create(model="claude", max_tokens=8, messages=ASKED))
+        await settled(client.close())
+
+    assert signed.checked == [True, True]
+    assert [json.loads(body)["top_k"] for body in signed.bodies] == [7, 7]
