@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from math import inf
+from typing import Any
 
 from msgspec import Struct
 
@@ -71,6 +72,7 @@ class Intake:
         held: Taken in, not yet handed on.
         is_events: It is an event stream in a format, and an encoding, that we know.
         broken: Why the events could not be read any further.
+        value: The typed value of a complete reply that is no stream, where it was read.
     """
 
     def __init__(self, reply: Reply, clock: Clock) -> None:
@@ -88,6 +90,7 @@ class Intake:
         self.held: deque[Chunk] = deque()
         self._num_held = 0
         self.broken: SmartClientError | None = None
+        self.value: Any = None
         self._num_choices = _num_choices(reply) if self.is_events else 0
         self._taken, self._delivered = _Told(), _Told()
 
@@ -158,7 +161,7 @@ class Intake:
 
     def no_stream(self) -> Failure:
         """Read what is held as the body of a success that should have been a stream."""
-        told = self._adapter.whole(self.beginning).failure if self._adapter else None
+        told = self._adapter.whole(self.beginning).delta.failure if self._adapter else None
         failure = told or Failure(kind="malformed", message="it is no stream")
         self._delivered.failure = failure
         return failure
@@ -200,7 +203,9 @@ class Intake:
             self._delivered.failure = Failure(kind="malformed")
             return
         if self._watched is not None and self._adapter is not None:
-            self._tell(self._adapter.whole(bytes(self._watched)), self._clock.monotonic())
+            whole = self._adapter.whole(bytes(self._watched))
+            self.value = whole.value
+            self._tell(whole.delta, self._clock.monotonic())
 
     def ended(self) -> Outcome:
         """How a body that came to its end ended."""
