@@ -6,7 +6,9 @@ the same names in httpx and httpx2, and in all their versions since 0.27.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -73,11 +75,34 @@ def carried(
         limit = min(pool._max_connections, _MOST_CONNECTIONS)
     return msgspec.structs.replace(
         net_options(settings, {}),  # the family has read the environment already
-        ssl_context=settings.ssl_context if own else pool._ssl_context,
+        ssl_context=settings.ssl_context if own else _context_of(family, http_client, pool),
         proxy_context=None if own else _proxy_context(pool),
         max_connections=limit,
         **way,
     )
+
+
+def _context_of(family: Any, http_client: Any, pool: Any) -> Any:
+    """Whom connections trust: one context for all clients that an SDK made for itself.
+
+    Each of them builds its own, to the same end; calls share connections by identity.
+    """
+    kind = type(http_client)
+    if kind.__name__ not in _SDKS_OWN or kind.__module__ not in _SDKS:
+        return pool._ssl_context
+    where = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    return _shared(family.__name__, kind.__module__, *where).setdefault("", pool._ssl_context)
+
+
+# Private classes: whom a user gives an HTTP client, that client is of another class.
+_SDKS = frozenset({"openai._base_client", "anthropic._base_client"})
+_SDKS_OWN = frozenset({"SyncHttpxClientWrapper", "AsyncHttpxClientWrapper"})
+
+
+@lru_cache(maxsize=16)
+def _shared(*key: str | None) -> dict[str, Any]:
+    """The context of the first client with this key."""
+    return {}
 
 
 def _way_of(pool: Any, http_client: Any, settings: Settings) -> dict[str, Any] | None:
