@@ -49,6 +49,7 @@ class _Watch:
         headers: Headers = Headers(),  # noqa: B008 - immutable
     ) -> None:
         self._call, self._publish = call, publish
+        self._is_stream = call.is_stream  # a whole reply has no first event
         self._status, self._headers = status, headers
         self._first: float | None = None
         self._last: float | None = None
@@ -61,7 +62,7 @@ class _Watch:
             self._server = server_stages(timing)
 
     def feed(self, delta: Delta, at: float) -> None:
-        if delta.has_tokens and self._call.is_stream:  # a whole reply has no first event
+        if delta.has_tokens and self._is_stream:
             if self._last is None:
                 self._first = at
             elif len(self._gaps) < _MAX_GAPS:

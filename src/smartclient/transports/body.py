@@ -98,8 +98,8 @@ class _Ending:
         if data:
             chunk = self.intake.take(data)
             self.intake.hold(chunk)
-            content = any(part.delta.has_tokens for part in chunk.parts)
-            self._patience.came(chunk.at, content=content, whole=self.intake.terminal)
+            whole = self.intake.terminal
+            self._patience.came(chunk.at, content=chunk.has_content, whole=whole)
             return
         self.intake.end()
         failure = self.intake.failure

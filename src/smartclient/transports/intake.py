@@ -33,6 +33,7 @@ class Chunk(Struct, frozen=True):
         data: With the content-encoding still on.
         decoded: Without; `None` under an encoding that we do not know.
         at: When they came, in monotonic seconds.
+        has_content: Some of the parts carry output of the model.
         broken: Why these bytes, and all that follow, could not be read any more.
     """
 
@@ -41,6 +42,7 @@ class Chunk(Struct, frozen=True):
     parts: list[Part]
     comments: list[str]
     at: float
+    has_content: bool = False
     broken: SmartClientError | None = None
 
 
@@ -53,6 +55,16 @@ class _Told:
         self.has_tokens = self.is_terminal = False
         self.failure: Failure | None = None
         self.finished: set[int] = set()
+
+    def note_all(self, parts: list[Part]) -> bool:
+        """Whether some of `parts` carry output."""
+        noted, has_tokens = None, False
+        for part in parts:
+            if part.delta is not noted:  # most events say the same as the one before
+                noted = part.delta
+                has_tokens = has_tokens or noted.has_tokens
+                self.note(noted)
+        return has_tokens
 
     def note(self, delta: Delta) -> None:
         self.has_tokens = self.has_tokens or delta.has_tokens
@@ -107,9 +119,9 @@ class Intake:
                 self.broken, self._reader = error.with_traceback(None), None
             else:
                 comments = self._reader.take_comments()
-            for part in parts:
-                self._taken.note(part.delta)
-        return Chunk(data, decoded, parts, comments, self._clock.monotonic(), self.broken)
+        has_content = self._taken.note_all(parts)
+        at = self._clock.monotonic()
+        return Chunk(data, decoded, parts, comments, at, has_content, self.broken)
 
     def hold(self, chunk: Chunk) -> None:
         """Keep `chunk` for whoever reads next."""
@@ -177,8 +189,7 @@ class Intake:
 
     def deliver(self, chunk: Chunk) -> None:
         """Tell the taps what is now handed to the reader."""
-        for part in chunk.parts:
-            self._tell(part.delta, chunk.at)
+        self._tell(chunk.parts, chunk.at)
         told = self._delivered
         if chunk.broken is not None and not told.is_terminal:
             told.failure = told.failure or Failure(kind="malformed")
@@ -205,7 +216,7 @@ class Intake:
         if self._watched is not None and self._adapter is not None:
             whole = self._adapter.whole(bytes(self._watched))
             self.value = whole.value
-            self._tell(whole.delta, self._clock.monotonic())
+            self._tell([whole], self._clock.monotonic())
 
     def ended(self) -> Outcome:
         """How a body that came to its end ended."""
@@ -229,11 +240,12 @@ class Intake:
             return self.ended()
         return Outcome("cut", self._clock.monotonic())
 
-    def _tell(self, delta: Delta, at: float) -> None:
-        self._delivered.note(delta)
+    def _tell(self, parts: list[Part], at: float) -> None:
+        self._delivered.note_all(parts)
         for tap in list(self._taps):
             try:
-                tap.feed(delta, at)
+                for part in parts:
+                    tap.feed(part.delta, at)
             except Exception:  # an observer must not break the stream
                 self._silence(tap)
 

@@ -94,7 +94,8 @@ class OpenAIChat:
         has_tokens, finish = False, None
         finished: tuple[int, ...] = ()
         for choice in value.choices:
-            has_tokens = has_tokens or _has_tokens(choice.delta)
+            delta = choice.delta
+            has_tokens = has_tokens or bool(delta.content) or _has_tokens(delta)
             if choice.finish_reason is not None:
                 if choice.finish_reason == "error":
                     return Part(None, Delta(failure=_failed(value.choices)))
@@ -143,9 +144,9 @@ def _usage(counts: types.CompletionUsage | None) -> Usage | None:
 
 
 def _has_tokens(delta: types.ChunkDelta) -> bool:
+    """Whether a piece without text carries other output."""
     return bool(
-        delta.content
-        or delta.reasoning_content
+        delta.reasoning_content
         or delta.tool_calls
         or delta.refusal
         or delta.reasoning
