@@ -172,7 +172,7 @@ class Body(_Ending):
             self.intake.deliver_end()
             self._run_all(self._over(self.intake.ended()))
             return None
-        chunk = self.intake.held.popleft()
+        chunk = self.intake.take_held()
         self.intake.deliver(chunk)
         return chunk
 
@@ -243,7 +243,7 @@ class AsyncBody(_Ending):
             self.intake.deliver_end()
             await self._run_all(self._over(self.intake.ended()))
             return None
-        chunk = self.intake.held.popleft()
+        chunk = self.intake.take_held()
         self.intake.deliver(chunk)
         return chunk
 

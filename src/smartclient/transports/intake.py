@@ -46,6 +46,9 @@ class Chunk(Struct, frozen=True):
     broken: SmartClientError | None = None
 
 
+_NONE_FINISHED: frozenset[int] = frozenset()  # shared: an empty one takes 216 bytes
+
+
 class _Told:
     """What a body has said up to some point."""
 
@@ -54,7 +57,7 @@ class _Told:
     def __init__(self) -> None:
         self.has_tokens = self.is_terminal = False
         self.failure: Failure | None = None
-        self.finished: set[int] = set()
+        self.finished = _NONE_FINISHED
 
     def note_all(self, parts: list[Part]) -> bool:
         """Whether some of `parts` carry output."""
@@ -71,7 +74,7 @@ class _Told:
         self.is_terminal = self.is_terminal or delta.is_terminal
         self.failure = self.failure or delta.failure
         if delta.finished:
-            self.finished.update(delta.finished)
+            self.finished = self.finished.union(delta.finished)
 
     def is_whole(self, num_choices: float) -> bool:
         return self.is_terminal or len(self.finished) >= num_choices
@@ -99,7 +102,7 @@ class Intake:
         self._reader = EventReader(self._adapter) if self._adapter and self.is_events else None
         is_watched = is_known and is_success and not self.is_events
         self._watched = bytearray() if is_watched else None
-        self.held: deque[Chunk] = deque()
+        self.held: deque[Chunk] | tuple[()] = ()  # an empty deque takes more than all the rest
         self._num_held = 0
         self.broken: SmartClientError | None = None
         self.value: Any = None
@@ -125,8 +128,18 @@ class Intake:
 
     def hold(self, chunk: Chunk) -> None:
         """Keep `chunk` for whoever reads next."""
+        if isinstance(self.held, tuple):
+            self.held = deque()
         self.held.append(chunk)
         self._num_held += len(chunk.data)
+
+    def take_held(self) -> Chunk:
+        """The chunk that was held first."""
+        assert isinstance(self.held, deque)
+        chunk = self.held.popleft()
+        if not self.held:
+            self.held = ()
+        return chunk
 
     @property
     def is_decided(self) -> bool:
