@@ -42,6 +42,7 @@ _Kind: TypeAlias = "type[Value] | type[StreamValue]"
 T = TypeVar("T")
 StreamT = TypeVar("StreamT", bound="StreamValue")
 
+_CONTAINERS = frozenset({dict, list})  # exact types: they come from a decoder
 _OURS = frozenset({"from_json", "of", "raw", "to_dict"})  # no field hides these
 _SHOWN = 80  # characters of a string that a repr shows
 
@@ -86,7 +87,7 @@ class Value:
         fields, sources = _named(plain), None
         for name, kind in cls._nested.items():
             value = fields.get(name)
-            if not isinstance(value, dict | list):
+            if type(value) not in _CONTAINERS:
                 continue
             if issubclass(kind, Value):
                 sources = sources or _FIELDS.decode(raw)
