@@ -40,6 +40,20 @@ class Telemetry:
 class _Watch:
     """Notes what a body says, and reports when it has ended."""
 
+    __slots__ = (
+        "_call",
+        "_finish",
+        "_first",
+        "_gaps",
+        "_headers",
+        "_is_stream",
+        "_last",
+        "_publish",
+        "_server",
+        "_status",
+        "_usage",
+    )
+
     def __init__(
         self,
         call: Call,

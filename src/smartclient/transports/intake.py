@@ -90,6 +90,24 @@ class Intake:
         value: The typed value of a complete reply that is no stream, where it was read.
     """
 
+    __slots__ = (
+        "_adapter",
+        "_clock",
+        "_decoders",
+        "_delivered",
+        "_num_choices",
+        "_num_held",
+        "_reader",
+        "_status",
+        "_taken",
+        "_taps",
+        "_watched",
+        "broken",
+        "held",
+        "is_events",
+        "value",
+    )
+
     def __init__(self, reply: Reply, clock: Clock) -> None:
         # Not the reply itself: it holds the body, and a cycle would keep a dropped one alive.
         self._status, self._taps, self._clock = reply.status, reply.taps, clock

@@ -15,6 +15,13 @@ class EventReader:
         adapter: What understands the stream's format.
     """
 
+    __slots__ = (
+        "_decoder",
+        "_has_begun",
+        "_is_over",
+        "_part",
+    )
+
     def __init__(self, adapter: Adapter) -> None:
         self._part = adapter.part
         # Where an answer ends by finishing, the mark after it is no end of one that never began.
