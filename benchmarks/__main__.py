@@ -16,7 +16,7 @@ BENCHMARKS = {
     "load": "load",
     "prefix": "prefix",
     "import": "first_call",
-    "client": "client",
+    "connections": "connections",
     "decode": "decode",
     "scripted": "scripted",
 }

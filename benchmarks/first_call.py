@@ -9,10 +9,11 @@ from statistics import median
 
 from .figures import Figure, Outcome, Progress, figure
 from .processes import cores, environment, on_core, running_upstream
+from .replies import messages
 
 __all__ = ["QUICK", "Sizes", "run"]
 
-_MESSAGES = "model='m', messages=[{'role': 'user', 'content': 'Hello'}]"
+_MESSAGES = f"model='m', messages={messages(1)}"
 
 # What each fresh process runs; `URL` is put in.
 _CODE = {
@@ -55,7 +56,7 @@ def run(sizes: Sizes, progress: Progress) -> Outcome:
     """Run each path in fresh processes, in turn; CPU time, user and system, of each process."""
     seconds: dict[str, list[float]] = {name: [] for name in _CODE}
     server_core, client_core = cores()
-    with running_upstream(server_core) as url, on_core(client_core):
+    with running_upstream(server_core) as (url, _), on_core(client_core):
         for code in _CODE.values():
             _cpu_of(code, url)  # writes bytecode
         for number in range(sizes.rounds):
@@ -95,7 +96,7 @@ def _figures(seconds: dict[str, list[float]]) -> list[Figure]:
 
 def _cpu_of(code: str, url: str) -> float:
     """CPU seconds of a fresh process that runs `code`, from its start to its end."""
-    command = [sys.executable, "-I", "-c", code.replace("URL", url)]
+    command = [sys.executable, "-sP", "-c", code.replace("URL", url)]
     process = os.posix_spawn(sys.executable, command, environment())
     _, status, usage = os.wait4(process, 0)
     if status != 0:

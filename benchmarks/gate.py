@@ -74,7 +74,7 @@ def key() -> str:
 def measure() -> Entry:
     """Count every path, here and now."""
     counts: dict[str, int] = {}
-    with running_upstream() as url, ThreadPoolExecutor(_AT_ONCE) as pool:
+    with running_upstream() as (url, _), ThreadPoolExecutor(_AT_ONCE) as pool:
         counter = Counter({"BENCHMARKS_UPSTREAM": url})
         jobs = {pool.submit(counter.per_step, path): name for name, path in PATHS.items()}
         try:

@@ -35,7 +35,8 @@ class Counter:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         # Nothing else of the caller's: the size of an environment moves what lies behind it.
-        self._environment = {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", **environment}
+        here = {"PYTHONPATH": str(ROOT / "src"), "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"}
+        self._environment = {**here, **environment}
 
     def per_step(self, path: Path) -> float:
         """Instructions of one step of `path`."""

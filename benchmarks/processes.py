@@ -17,17 +17,22 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Of a child: one thread each; no keys, URLs and proxies of the caller's."""
+    """Of a child: this tree's own code, one thread; no keys, URLs and proxies of the caller's."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.upper().endswith(("_PROXY", "_API_KEY", "_BASE_URL"))
         and not name.startswith("PYTHON")
     }
-    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    return (
-        kept | threads | {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"} | dict(extra or {})
-    )
+    ours = {
+        "PYTHONPATH": str(ROOT / "src"),  # not of whichever tree is installed
+        "TOKENIZERS_PARALLELISM": "false",
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "OMP_WAIT_POLICY": "passive",
+        "GOMP_SPINCOUNT": "0",
+    }
+    return kept | ours | dict(extra or {})
 
 
 def cores() -> tuple[int | None, int | None]:
@@ -109,7 +114,17 @@ class Worker:
 
 
 @contextmanager
-def running_upstream(core: int | None = None) -> Iterator[str]:
-    """The scripted server's base URL; it ends with the block."""
-    with Worker("-m", "benchmarks.upstream", core=core) as server:
-        yield f"http://127.0.0.1:{server.read()}"
+def running_upstream(
+    core: int | None = None, *, certificate: str | None = None
+) -> Iterator[tuple[str, Worker]]:
+    """The base URL of a loopback server, and its process; it ends with the block.
+
+    Asked for nothing, the process answers with the connections and the calls it has counted.
+
+    Args:
+        certificate: A file with a key and a certificate for TLS; `None` is plain.
+    """
+    given = () if certificate is None else (certificate,)
+    scheme = "http" if certificate is None else "https"
+    with Worker("-m", "benchmarks.upstream", *given, core=core) as server:
+        yield f"{scheme}://127.0.0.1:{server.read()}", server

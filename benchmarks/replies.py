@@ -1,22 +1,60 @@
-"""What the scripted loopback server answers: one whole reply and one stream in each format."""
+"""What the scripted loopback server answers: one whole reply and one stream in each format.
+
+No two answers are equal: each carries the number of the question that it answers.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-__all__ = ["TEXT", "anthropic_reply", "anthropic_stream", "openai_reply", "openai_stream"]
+__all__ = [
+    "anthropic_reply",
+    "anthropic_stream",
+    "messages",
+    "numbered",
+    "openai_reply",
+    "openai_stream",
+    "stream_text",
+    "whole_text",
+]
 
-TEXT = (
-    "Paris is the capital of France. It lies on the Seine, in the north of the country, "
+_MARK = "#######"  # where the number of a question stands, with leading zeros
+_TEXT = (
+    f"{_MARK}: Paris is the capital of France. It lies on the Seine, in the north of the country, "
     "and has been its centre for more than a thousand years: of government, trade and art."
 )
-_WORDS = [f" {word}" for word in TEXT.split()]
+_WORDS = [f" {word}" if number % 8 else f" {_MARK}" for number, word in enumerate(_TEXT.split())]
+
+
+def messages(number: int) -> list[dict[str, str]]:
+    """What is asked for with this number."""
+    return [{"role": "user", "content": f"Question {number:07}: what is the capital of France?"}]
+
+
+def numbered(template: bytes, question: bytes) -> bytes:
+    """An answer to `question`, the body of a request, from a template of one."""
+    at = question.index(b"Question ") + len(b"Question ")
+    return template.replace(_MARK.encode(), question[at : at + len(_MARK)])
+
+
+def whole_text(number: int) -> str:
+    """The text of a whole reply."""
+    return _TEXT.replace(_MARK, f"{number:07}")
+
+
+def stream_text(number: int, num_deltas: int) -> str:
+    """The text of a stream, of all its pieces."""
+    return "".join(map(_word, range(num_deltas))).replace(_MARK, f"{number:07}")
+
+
+def _word(number: int) -> str:
+    return _WORDS[number % len(_WORDS)]
 
 
 def anthropic_reply() -> bytes:
     """A Messages reply, not streamed."""
-    message = _message([{"type": "text", "text": TEXT}], "end_turn", output_tokens=38)
+    message = _message([{"type": "text", "text": _TEXT}], "end_turn", output_tokens=38)
     return json.dumps(message, separators=(",", ":")).encode()
 
 
@@ -24,7 +62,7 @@ def openai_reply() -> bytes:
     """A Chat Completions reply, not streamed."""
     choice = {
         "index": 0,
-        "message": {"role": "assistant", "content": TEXT, "refusal": None},
+        "message": {"role": "assistant", "content": _TEXT, "refusal": None},
         "logprobs": None,
         "finish_reason": "stop",
     }
@@ -43,7 +81,7 @@ def anthropic_stream(num_deltas: int) -> list[bytes]:
             _event(
                 "content_block_delta",
                 index=0,
-                delta={"type": "text_delta", "text": _WORDS[number % len(_WORDS)]},
+                delta={"type": "text_delta", "text": _word(number)},
             )
             for number in range(num_deltas)
         ),
@@ -58,7 +96,7 @@ def openai_stream(num_deltas: int) -> list[bytes]:
     role = {"role": "assistant", "content": "", "refusal": None}
     return [
         _chunk(role, None),
-        *(_chunk({"content": _WORDS[number % len(_WORDS)]}, None) for number in range(num_deltas)),
+        *(_chunk({"content": _word(number)}, None) for number in range(num_deltas)),
         _chunk({}, "stop"),
         b"data: [DONE]\n\n",
     ]

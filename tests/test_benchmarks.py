@@ -7,10 +7,18 @@ import json
 
 import pytest
 
-from benchmarks import decode, figures, first_call, gate, load, paths, peers, prefix, scripted
+from benchmarks import (
+    connections,
+    decode,
+    figures,
+    first_call,
+    gate,
+    load,
+    paths,
+    prefix,
+    scripted,
+)
 from benchmarks.__main__ import BENCHMARKS, main
-from benchmarks.client import QUICK as FEW_CALLS
-from benchmarks.client import run as run_client
 from benchmarks.figures import Figure, Outcome
 from benchmarks.instructions import Counter, CountError
 from benchmarks.processes import ROOT, running_upstream
@@ -69,11 +77,11 @@ def test_first_calls_are_paid_in_cpu_time():
 
 @pytest.mark.sdk
 def test_every_client_brings_all_that_was_sent():
-    """A batch that brings less or more than the server sent raises."""
-    outcome = run_client(FEW_CALLS, silent)
+    """A batch that brings anything else raises, and so does one that the server did not see."""
+    outcome = connections.run(connections.QUICK, silent)
 
-    assert len(outcome.figures) == 3 * len([*peers.PEERS, *peers.ASYNC_PEERS])
-    assert figure_named(outcome, "openai: CPU per call").value > 0
+    assert figure_named(outcome, "call: openai").value > 0
+    assert figure_named(outcome, "10 openai streams, TLS").value == 1
 
 
 def test_a_second_turn_is_read_from_the_cache():
@@ -109,7 +117,7 @@ def test_transformers_decodes_beside_our_engine():
 @pytest.mark.parametrize("name", paths.PATHS)
 def test_a_path_can_be_run_again_and_again(name, monkeypatch):
     """Each step checks by itself that it did what it counts."""
-    with running_upstream() as url:
+    with running_upstream() as (url, _):
         monkeypatch.setenv("BENCHMARKS_UPSTREAM", url)
         step = paths.prepare(name)
 

@@ -39,6 +39,7 @@ _ALL = (
     Path("wire.sse_burst", 10, "decode a burst of 200 server-sent events"),
     Path("wire.anthropic_event", 500, "read one Messages event"),
     Path("wire.openai_event", 500, "read one Chat Completions chunk"),
+    Path("wire.openai_whole", 500, "read one whole Chat Completions reply"),
     Path("net.http1_reply", 500, "parse one HTTP/1.1 reply of 12 header fields"),
     Path("net.pool", 1000, "queue a call, hand a connection over, release and take it"),
     Path("policies.retry", 200, "a 529 with Retry-After, the wait, a 200, without I/O"),

@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable
 
 import smartclient
-from benchmarks.replies import TEXT
+from benchmarks.replies import messages, whole_text
 
 __all__ = ["streamed_call", "unary_call"]
 
-_MESSAGES = [{"role": "user", "content": "What is the capital of France?"}]
+_MESSAGES = messages(1)
+_TEXT = whole_text(1)
 
 
 def unary_call() -> Callable[[], object]:
@@ -18,7 +19,7 @@ def unary_call() -> Callable[[], object]:
 
     def step() -> None:
         message = client.messages.create(model="scripted", max_tokens=64, messages=_MESSAGES)
-        assert message.content[0].text == TEXT
+        assert message.content[0].text == _TEXT
 
     return step
 

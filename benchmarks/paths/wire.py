@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.replies import anthropic_stream, openai_stream
+from benchmarks.replies import anthropic_stream, openai_reply, openai_stream
 from smartclient.wire import Adapter, recognise
 from smartclient.wire.sse import SSEDecoder
 
-__all__ = ["anthropic_event", "openai_event", "sse_burst"]
+__all__ = ["anthropic_event", "openai_event", "openai_whole", "sse_burst"]
 
 
 def sse_burst() -> Callable[[], object]:
@@ -27,6 +27,17 @@ def anthropic_event() -> Callable[[], object]:
 
 def openai_event() -> Callable[[], object]:
     return _part("/v1/chat/completions", openai_stream(8)[4])
+
+
+def openai_whole() -> Callable[[], object]:
+    adapter, body = recognise("POST", "/v1/chat/completions"), openai_reply()
+    assert adapter is not None
+    read = adapter.whole
+
+    def step() -> None:
+        assert read(body).delta.is_terminal
+
+    return step
 
 
 def _part(path: str, data: bytes) -> Callable[[], object]:

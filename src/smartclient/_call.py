@@ -81,18 +81,21 @@ class Headers:
         fields: Pairs of name and value, or a mapping.
     """
 
-    __slots__ = ("fields",)
+    __slots__ = ("_first", "fields")
 
     fields: tuple[tuple[str, str], ...]
 
     def __init__(self, fields: Iterable[tuple[str, str]] | Mapping[str, str] = ()) -> None:
         pairs = fields.items() if isinstance(fields, Mapping) else fields
         self.fields = tuple(pairs)
+        self._first: dict[str, str] | None = None  # by lower-case name, once one is asked for
 
     def get(self, name: str) -> str | None:
         """The value of the first field called `name`, or `None`."""
-        name = name.lower()
-        return next((value for key, value in self.fields if key.lower() == name), None)
+        first = self._first
+        if first is None:
+            first = self._first = {key.lower(): value for key, value in reversed(self.fields)}
+        return first.get(name.lower())
 
     def all(self, name: str) -> list[str]:
         """The values of every field called `name`."""

@@ -6,7 +6,9 @@ the same names in httpx and httpx2, and in all their versions since 0.27.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -67,31 +69,55 @@ def carried(
     limit = settings.max_connections
     if limit == _USUAL.max_connections:  # nobody asked for it
         limit = min(pool._max_connections, _MOST_CONNECTIONS)
+    version = _http_version(pool, settings)
     return msgspec.structs.replace(
         net_options(settings, {}),  # the family has read the environment already
-        ssl_context=settings.ssl_context if own else pool._ssl_context,
+        ssl_context=(
+            settings.ssl_context if own else _context_of(family, http_client, pool, version)
+        ),
         proxy_context=None if own else _proxy_context(pool),
         max_connections=limit,
-        http_version=_http_version(pool, settings, trusted=None if own else pool._ssl_context),
+        http_version=version,
         **way,
     )
 
 
-def _http_version(pool: Any, settings: Settings, trusted: Any) -> HttpVersion:
-    """What is spoken: the family's own choice, unless a setting insists on another.
-
-    Args:
-        trusted: A context of the family's, which offers protocols as it is told to before
-            each handshake.
-    """
+def _http_version(pool: Any, settings: Settings) -> HttpVersion:
+    """What is spoken: the family's own choice, unless a setting insists on another."""
     version = settings.http_version
     if version == "auto" and not getattr(pool, "_http2", False):
-        version = "1.1"
-    elif version == "auto" and not getattr(pool, "_http1", True):
-        version = "2"
-    if trusted is not None:
-        trusted.set_alpn_protocols(ALPN[version])
+        return "1.1"
+    if version == "auto" and not getattr(pool, "_http1", True):
+        return "2"
     return version
+
+
+def _context_of(family: Any, http_client: Any, pool: Any, version: HttpVersion) -> Any:
+    """Whom connections trust: one context for all clients that an SDK made for itself.
+
+    Each of them builds its own, to the same end; calls share connections by identity.
+    """
+    kind = type(http_client)
+    if kind.__name__ not in _SDKS_OWN or kind.__module__ not in _SDKS:
+        context = pool._ssl_context
+    else:
+        where = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+        known = _shared(family.__name__, kind.__module__, version, *where)
+        context = known.setdefault("", pool._ssl_context)
+    # The family tells its contexts what to offer before each handshake.
+    context.set_alpn_protocols(ALPN[version])
+    return context
+
+
+# Private classes: whom a user gives an HTTP client, that client is of another class.
+_SDKS = frozenset({"openai._base_client", "anthropic._base_client"})
+_SDKS_OWN = frozenset({"SyncHttpxClientWrapper", "AsyncHttpxClientWrapper"})
+
+
+@lru_cache(maxsize=16)
+def _shared(*key: str | None) -> dict[str, Any]:
+    """The context of the first client with this key."""
+    return {}
 
 
 def _way_of(pool: Any, http_client: Any, settings: Settings) -> dict[str, Any] | None:

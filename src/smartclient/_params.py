@@ -139,6 +139,11 @@ def split(params: Mapping[str, Any], *required: str) -> tuple[dict[str, Any], Pe
     missing = [name for name in required if name not in params]
     if missing:
         raise TypeError(f"the call needs {' and '.join(missing)}")
-    ours = PerCall.__struct_fields__
-    payload = {name: value for name, value in params.items() if name not in ours}
-    return payload, PerCall(**{name: params[name] for name in ours if name in params})
+    if _OURS.isdisjoint(params):
+        return dict(params), _NOTHING_GIVEN
+    payload = {name: value for name, value in params.items() if name not in _OURS}
+    return payload, PerCall(**{name: params[name] for name in _OURS if name in params})
+
+
+_OURS = frozenset(PerCall.__struct_fields__)
+_NOTHING_GIVEN = PerCall()

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Generic, Self, TypeVar
 
@@ -26,7 +25,7 @@ class _Events(Generic[ValueT]):
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
-        self._queue: deque[ValueT] = deque()
+        self._queue: list[ValueT] = []  # the next one last
         self._seen: list[ValueT] = []
         self._error: SmartClientError | None = None
         self._is_terminal = self._is_closed = self._has_ended = False
@@ -44,18 +43,21 @@ class _Events(Generic[ValueT]):
         return report
 
     def _take(self, chunk: Chunk) -> None:
+        """Queue what `chunk` holds, once nothing is queued any more."""
         for part in chunk.parts:
             if part.delta.failure is not None:
                 self._error = failure_error(part.delta.failure, self._reply, status=None)
-                return
+                break
             self._is_terminal = self._is_terminal or part.delta.is_terminal
             if part.value is not None:
                 self._queue.append(part.value)
-        if not self._is_terminal:
-            self._error = chunk.broken
+        else:
+            if not self._is_terminal:
+                self._error = chunk.broken
+        self._queue.reverse()
 
     def _pop(self) -> ValueT:
-        value = self._queue.popleft()
+        value = self._queue.pop()
         self._seen.append(value)
         return value
 

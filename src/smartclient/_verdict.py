@@ -120,10 +120,13 @@ def decoded(reply: Reply, body: bytes, kind: Any) -> Any:
         StatusError: It is an error, for all that its status says.
     """
     adapter = reply.call.adapter
-    failure = reply.handle.intake.reported if reply.handle is not None else None
+    intake = reply.handle.intake if reply.handle is not None else None
+    failure = intake.reported if intake is not None else None
     if failure is not None and failure.kind != "malformed":
         # Some proxies answer 200 with an error in it.
         raise failure_error(failure, reply, status=reply.status)
+    if kind is None and intake is not None and intake.value is not None:
+        return intake.value  # decoded for those who watched
     try:
         if kind is not None or adapter is None:
             return msgspec.json.decode(body, type=Any if kind is None else kind)

@@ -89,6 +89,23 @@ def test_an_sdks_own_client_gives_way_with_the_keepalive_that_it_sets(kind):
     assert client._client._transport._connections is not None
 
 
+@pytest.mark.parametrize("kind", [anthropic.Anthropic, openai.OpenAI, openai.AsyncOpenAI])
+def test_clients_that_an_sdk_makes_alike_share_connections_over_tls(kind):
+    first, second = wrap(kind(api_key="sk-test")), wrap(kind(api_key="sk-other"))
+
+    assert options_of(first).ssl_context is options_of(second).ssl_context
+
+
+def test_a_context_that_the_user_gave_is_shared_with_nobody():
+    own, usual = ssl.create_default_context(), wrap(openai.OpenAI(api_key="sk-test"))
+    given = openai.DefaultHttpxClient(verify=own)
+
+    client = wrap(over(openai.OpenAI, given))
+
+    assert options_of(client).ssl_context is own
+    assert options_of(usual).ssl_context is not own
+
+
 def test_a_socket_option_that_is_no_keepalive_is_kept_in_an_sdks_own_client():
     options = (*KEEPALIVE, (socket.IPPROTO_TCP, socket.TCP_NODELAY, 0))
     transport = httpx2.HTTPTransport(socket_options=options)

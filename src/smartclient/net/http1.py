@@ -108,7 +108,7 @@ class ReplyParser:
         elif self._parser is not None:
             self._feed_chunked(data)
         elif self._remaining is None:
-            self.on_body(data)
+            self._take_in(data)
         else:
             self._feed_counted(data, self._remaining)
 
@@ -241,29 +241,38 @@ class ReplyParser:
             data = data[:remaining]
             self.keep_alive = False
         self._remaining = remaining - len(data)
-        self.on_body(data)
+        self._take_in(data)
         if extra >= 0:
             self.is_complete = True
 
     def _feed_chunked(self, data: bytes) -> None:
         assert self._parser is not None
-        received = self.received
+        num_before = len(self._body)
         failure: HttpParserError | None = None
         try:
             self._parser.feed_data(data)
         except HttpParserError as error:
             failure = error
+        finally:  # also where a callback of ours raised
+            came = sum(map(len, self._body[num_before:]))
+            self.unread += came
+            self.received += came
         if self.is_complete:
             self._parser = None
             self.keep_alive = self.keep_alive and failure is None
         elif failure is not None:
             raise BadReplyError("protocol", f"sent a malformed chunk: {failure}") from failure
         else:
-            self._framing = 0 if self.received > received else self._framing + len(data)
+            self._framing = 0 if came else self._framing + len(data)
             if self._framing > HEAD_LIMIT:
                 raise BadReplyError(
                     "limit", f"sent more than {HEAD_LIMIT // 1024} KiB between chunks"
                 )
+
+    def _take_in(self, data: bytes) -> None:
+        self._body.append(data)
+        self.unread += len(data)
+        self.received += len(data)
 
     # What httptools calls for a chunked body, by these names.
 
@@ -272,9 +281,7 @@ class ReplyParser:
             raise BadReplyError("protocol", "sent bytes after the end of its reply")
 
     def on_body(self, data: bytes) -> None:
-        self._body.append(data)
-        self.unread += len(data)
-        self.received += len(data)
+        self._body.append(data)  # counted once for all that came together
 
     def on_message_complete(self) -> None:
         self.is_complete = True

@@ -32,7 +32,7 @@ class Ticket(Waiter[SocketConnection]):
 class Lobby:
     """Where the threads of a process get connections and leave them."""
 
-    __slots__ = ("_abandoned", "_lock", "_pools")
+    __slots__ = ("_abandoned", "_leaving", "_lock", "_pools")
 
     def __init__(self) -> None:
         self._reset()
@@ -42,8 +42,10 @@ class Lobby:
         self._pools: Pools[SocketConnection] = Pools()
         watch(self._pools)
         # A finalizer may run anywhere, also in a thread that holds the lock: it leaves the
-        # connection here, and whoever releases the lock next forgets it properly.
+        # connection here, or its client that closes, and whoever releases the lock next sees
+        # to it.
         self._abandoned: deque[SocketConnection] = deque()
+        self._leaving: deque[object] = deque()
 
     def forget(self) -> None:
         """Begin anew in a forked child; the parent's connections go on working."""
@@ -64,6 +66,7 @@ class Lobby:
         """Who has held `pool`'s connections for longest."""
         with self._lock:
             active = list(pool.active)
+        self._reclaim()
         return holders(active)
 
     def close_idle(self) -> None:
@@ -108,6 +111,7 @@ class Lobby:
         except BaseException:
             with self._lock:
                 pool.leave(ticket)
+            self._reclaim()
             raise
         with self._lock:
             # Looked at under the lock: it may have been granted just as the time ran out.
@@ -161,26 +165,33 @@ class Lobby:
         self._abandoned.append(connection)
         self._reclaim()
 
-    def evict(self, owner: object) -> list[SocketConnection]:
-        """Send `owner`'s calls away from the queues; its active connections, to be cut."""
-        active: list[SocketConnection] = []
-        with self._lock:
-            for pool in self._pools.by_key.values():
-                active += [c for c in pool.active if c.owner is owner]
-                for waiter in [w for w in pool.waiters if w.owner is owner]:
-                    pool.leave(waiter)
-                    waiter.wake()
+    def evict(self, owner: object) -> None:
+        """Send `owner`'s calls away from the queues, and cut its active connections.
+
+        Never waits for the lock: the SDKs' clients close themselves in a finalizer.
+        """
+        self._leaving.append(owner)
         self._reclaim()
-        return active
 
     def _reclaim(self) -> None:
-        while self._abandoned and self._lock.acquire(blocking=False):
+        while (self._abandoned or self._leaving) and self._lock.acquire(blocking=False):
             try:
                 while self._abandoned:
                     connection = self._abandoned.popleft()
                     connection.pool.discard(connection)
+                while self._leaving:
+                    self._evict(self._leaving.popleft())
             finally:
                 self._lock.release()
+
+    def _evict(self, owner: object) -> None:
+        for pool in list(self._pools.by_key.values()):
+            for waiter in [w for w in pool.waiters if w.owner is owner]:
+                pool.leave(waiter)
+                waiter.wake()
+            for connection in [c for c in pool.active if c.owner is owner]:
+                connection.cut()
+                pool.discard(connection)
 
 
 LOBBY = Lobby()

@@ -8,7 +8,7 @@ from .._call import Call, Headers, Reply, Trace
 from .._clock import Clock
 from .._errors import ExchangeError, RefusedError
 from .._flow import Flow, Next, Outcome
-from ..report import CallReport, Stage, attempt_report, server_stages, timeline_stages
+from ..report import CallReport, Stage, attempt_report, server_stages
 from ..wire import Delta, Usage
 
 __all__ = ["Telemetry"]
@@ -40,6 +40,20 @@ class Telemetry:
 class _Watch:
     """Notes what a body says, and reports when it has ended."""
 
+    __slots__ = (
+        "_call",
+        "_finish",
+        "_first",
+        "_gaps",
+        "_headers",
+        "_is_stream",
+        "_last",
+        "_publish",
+        "_server",
+        "_status",
+        "_usage",
+    )
+
     def __init__(
         self,
         call: Call,
@@ -49,6 +63,7 @@ class _Watch:
         headers: Headers = Headers(),  # noqa: B008 - immutable
     ) -> None:
         self._call, self._publish = call, publish
+        self._is_stream = call.is_stream  # a whole reply has no first event
         self._status, self._headers = status, headers
         self._first: float | None = None
         self._last: float | None = None
@@ -61,7 +76,7 @@ class _Watch:
             self._server = server_stages(timing)
 
     def feed(self, delta: Delta, at: float) -> None:
-        if delta.has_tokens and self._call.is_stream:  # a whole reply has no first event
+        if delta.has_tokens and self._is_stream:
             if self._last is None:
                 self._first = at
             elif len(self._gaps) < _MAX_GAPS:
@@ -89,16 +104,17 @@ class _Watch:
         server = _placed(self._server, trace)
         error = outcome.error or (outcome.kind if outcome.kind != "complete" else None)
         adapter = call.adapter
+        attempts = [
+            attempt_report(one, since=since, server=server if one is last else {})
+            for one in trace.attempts
+        ]
         report = CallReport(
             provider=adapter.provider if adapter else None,
             model=call.model,
             endpoint=f"{call.method} {call.target.partition('?')[0]}",
             status=self._status,
-            attempts=[
-                attempt_report(one, since=since, server=server if one is last else {})
-                for one in trace.attempts
-            ],
-            stages=self._stages(trace, server),
+            attempts=attempts,
+            stages=self._stages(trace, attempts[-1].stages if attempts else {}),
             reused=last.timeline.reused if last else None,
             protocol=last.timeline.protocol if last else None,
             duration=outcome.at - since,
@@ -114,14 +130,11 @@ class _Watch:
         trace.report = report
         self._publish(report)
 
-    def _stages(self, trace: Trace, server: dict[str, Stage]) -> dict[str, Stage]:
-        since = trace.started
-        stages: dict[str, Stage] = {}
+    def _stages(self, trace: Trace, last: dict[str, Stage]) -> dict[str, Stage]:
+        """Those of the last attempt, and the call's own, which come first where both name one."""
+        since, stages = trace.started, dict(last)
         if trace.prepared is not None:
             stages["prepare"] = Stage(0.0, trace.prepared - since)
-        if trace.attempts:
-            stages |= timeline_stages(trace.attempts[-1].timeline, since=since)
-        stages = server | stages  # what was measured here comes first, whoever names it too
         if self._first is not None and self._last is not None:
             stages["ttft"] = Stage(0.0, self._first - since)
             if self._gaps:  # of a single event only the server knows how long it took

@@ -108,8 +108,8 @@ class _Ending:
         if data:
             chunk = self.intake.take(data)
             self.intake.hold(chunk)
-            content = any(part.delta.has_tokens for part in chunk.parts)
-            self._patience.came(chunk.at, content=content, whole=self.intake.terminal)
+            whole = self.intake.terminal
+            self._patience.came(chunk.at, content=chunk.has_content, whole=whole)
             return
         self.intake.end()
         failure = self.intake.failure
@@ -182,7 +182,7 @@ class Body(_Ending):
             self.intake.deliver_end()
             self._run_all(self._over(self.intake.ended()))
             return None
-        chunk = self.intake.held.popleft()
+        chunk = self.intake.take_held()
         self.intake.deliver(chunk)
         return chunk
 
@@ -253,7 +253,7 @@ class AsyncBody(_Ending):
             self.intake.deliver_end()
             await self._run_all(self._over(self.intake.ended()))
             return None
-        chunk = self.intake.held.popleft()
+        chunk = self.intake.take_held()
         self.intake.deliver(chunk)
         return chunk
 

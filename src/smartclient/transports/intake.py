@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from math import inf
+from typing import Any
 
 from msgspec import Struct
 
@@ -32,6 +33,7 @@ class Chunk(Struct, frozen=True):
         data: With the content-encoding still on.
         decoded: Without; `None` under an encoding that we do not know.
         at: When they came, in monotonic seconds.
+        has_content: Some of the parts carry output of the model.
         broken: Why these bytes, and all that follow, could not be read any more.
     """
 
@@ -40,7 +42,11 @@ class Chunk(Struct, frozen=True):
     parts: list[Part]
     comments: list[str]
     at: float
+    has_content: bool = False
     broken: SmartClientError | None = None
+
+
+_NONE_FINISHED: frozenset[int] = frozenset()  # shared: an empty one takes 216 bytes
 
 
 class _Told:
@@ -51,14 +57,24 @@ class _Told:
     def __init__(self) -> None:
         self.has_tokens = self.is_terminal = False
         self.failure: Failure | None = None
-        self.finished: set[int] = set()
+        self.finished = _NONE_FINISHED
+
+    def note_all(self, parts: list[Part]) -> bool:
+        """Whether some of `parts` carry output."""
+        noted, has_tokens = None, False
+        for part in parts:
+            if part.delta is not noted:  # most events say the same as the one before
+                noted = part.delta
+                has_tokens = has_tokens or noted.has_tokens
+                self.note(noted)
+        return has_tokens
 
     def note(self, delta: Delta) -> None:
         self.has_tokens = self.has_tokens or delta.has_tokens
         self.is_terminal = self.is_terminal or delta.is_terminal
         self.failure = self.failure or delta.failure
         if delta.finished:
-            self.finished.update(delta.finished)
+            self.finished = self.finished.union(delta.finished)
 
     def is_whole(self, num_choices: float) -> bool:
         return self.is_terminal or len(self.finished) >= num_choices
@@ -71,7 +87,26 @@ class Intake:
         held: Taken in, not yet handed on.
         is_events: It is an event stream in a format, and an encoding, that we know.
         broken: Why the events could not be read any further.
+        value: The typed value of a complete reply that is no stream, where it was read.
     """
+
+    __slots__ = (
+        "_adapter",
+        "_clock",
+        "_decoders",
+        "_delivered",
+        "_num_choices",
+        "_num_held",
+        "_reader",
+        "_status",
+        "_taken",
+        "_taps",
+        "_watched",
+        "broken",
+        "held",
+        "is_events",
+        "value",
+    )
 
     def __init__(self, reply: Reply, clock: Clock) -> None:
         # Not the reply itself: it holds the body, and a cycle would keep a dropped one alive.
@@ -85,9 +120,10 @@ class Intake:
         self._reader = EventReader(self._adapter) if self._adapter and self.is_events else None
         is_watched = is_known and is_success and not self.is_events
         self._watched = bytearray() if is_watched else None
-        self.held: deque[Chunk] = deque()
+        self.held: deque[Chunk] | tuple[()] = ()  # an empty deque takes more than all the rest
         self._num_held = 0
         self.broken: SmartClientError | None = None
+        self.value: Any = None
         self._num_choices = _num_choices(reply) if self.is_events else 0
         self._taken, self._delivered = _Told(), _Told()
 
@@ -104,14 +140,24 @@ class Intake:
                 self.broken, self._reader = error.with_traceback(None), None
             else:
                 comments = self._reader.take_comments()
-            for part in parts:
-                self._taken.note(part.delta)
-        return Chunk(data, decoded, parts, comments, self._clock.monotonic(), self.broken)
+        has_content = self._taken.note_all(parts)
+        at = self._clock.monotonic()
+        return Chunk(data, decoded, parts, comments, at, has_content, self.broken)
 
     def hold(self, chunk: Chunk) -> None:
         """Keep `chunk` for whoever reads next."""
+        if isinstance(self.held, tuple):
+            self.held = deque()
         self.held.append(chunk)
         self._num_held += len(chunk.data)
+
+    def take_held(self) -> Chunk:
+        """The chunk that was held first."""
+        assert isinstance(self.held, deque)
+        chunk = self.held.popleft()
+        if not self.held:
+            self.held = ()
+        return chunk
 
     @property
     def is_decided(self) -> bool:
@@ -158,7 +204,7 @@ class Intake:
 
     def no_stream(self) -> Failure:
         """Read what is held as the body of a success that should have been a stream."""
-        told = self._adapter.whole(self.beginning).failure if self._adapter else None
+        told = self._adapter.whole(self.beginning).delta.failure if self._adapter else None
         failure = told or Failure(kind="malformed", message="it is no stream")
         self._delivered.failure = failure
         return failure
@@ -174,8 +220,7 @@ class Intake:
 
     def deliver(self, chunk: Chunk) -> None:
         """Tell the taps what is now handed to the reader."""
-        for part in chunk.parts:
-            self._tell(part.delta, chunk.at)
+        self._tell(chunk.parts, chunk.at)
         told = self._delivered
         if chunk.broken is not None and not told.is_terminal:
             told.failure = told.failure or Failure(kind="malformed")
@@ -200,7 +245,9 @@ class Intake:
             self._delivered.failure = Failure(kind="malformed")
             return
         if self._watched is not None and self._adapter is not None:
-            self._tell(self._adapter.whole(bytes(self._watched)), self._clock.monotonic())
+            whole = self._adapter.whole(bytes(self._watched))
+            self.value = whole.value
+            self._tell([whole], self._clock.monotonic())
 
     def ended(self) -> Outcome:
         """How a body that came to its end ended."""
@@ -224,11 +271,12 @@ class Intake:
             return self.ended()
         return Outcome("cut", self._clock.monotonic())
 
-    def _tell(self, delta: Delta, at: float) -> None:
-        self._delivered.note(delta)
+    def _tell(self, parts: list[Part], at: float) -> None:
+        self._delivered.note_all(parts)
         for tap in list(self._taps):
             try:
-                tap.feed(delta, at)
+                for part in parts:
+                    tap.feed(part.delta, at)
             except Exception:  # an observer must not break the stream
                 self._silence(tap)
 

@@ -101,7 +101,7 @@ class Delta(Struct, frozen=True, kw_only=True):
 
 
 class Part(Struct, frozen=True):
-    """One event of a stream: its typed value, or `None` for one without, and what it says."""
+    """One event of a stream, or a whole reply: its typed value, if any, and what it says."""
 
     value: Any
     delta: Delta
@@ -124,8 +124,8 @@ class Adapter(Protocol):
         """Read one event of a stream. Malformed data is a `Failure`, never an exception."""
         ...
 
-    def whole(self, body: bytes) -> Delta:
-        """Read what a complete JSON reply says: usage, finish. Never raises."""
+    def whole(self, body: bytes) -> Part:
+        """Read a complete JSON reply: its typed value, and what it says. Never raises."""
         ...
 
     def value(self, body: bytes) -> Any:

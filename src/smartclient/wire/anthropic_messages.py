@@ -41,19 +41,21 @@ class AnthropicMessages:
             return self._odd_part(event, error)
         return self._read(event, value)
 
-    def whole(self, body: bytes) -> Delta:
+    def whole(self, body: bytes) -> Part:
         try:
             message = self.value(body)
         except msgspec.DecodeError as error:
-            return Delta(failure=malformed(f"the reply is no Messages JSON: {error}"))
+            why = f"the reply is no Messages JSON: {error}"
+            return Part(None, Delta(failure=malformed(why)))
         if message.__dict__.get("error") is not None:
-            return Delta(failure=reported(body))
-        return Delta(
+            return Part(message, Delta(failure=reported(body)))
+        delta = Delta(
             has_tokens=bool(message.content),
             usage=_usage(message.__dict__.get("usage")),
             is_terminal=True,
             finish=message.stop_reason,
         )
+        return Part(message, delta)
 
     def value(self, body: bytes) -> types.Message:
         return types.Message.from_json(body)

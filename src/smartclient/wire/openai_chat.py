@@ -45,22 +45,24 @@ class OpenAIChat:
             return self._odd_part(event, error)
         return self._read(event, value)
 
-    def whole(self, body: bytes) -> Delta:
+    def whole(self, body: bytes) -> Part:
         try:
             completion = self.value(body)
         except msgspec.DecodeError as error:
-            return Delta(failure=malformed(f"the reply is no Chat Completions JSON: {error}"))
+            why = f"the reply is no Chat Completions JSON: {error}"
+            return Part(None, Delta(failure=malformed(why)))
         choices = completion.choices if isinstance(completion.choices, list) else []
         if completion.__dict__.get("error") is not None:
-            return Delta(failure=reported(body))
+            return Part(completion, Delta(failure=reported(body)))
         if (failure := _failed(choices)) is not None:
-            return Delta(failure=failure)
-        return Delta(
+            return Part(completion, Delta(failure=failure))
+        delta = Delta(
             has_tokens=bool(choices),
             usage=_usage(completion.usage),
             is_terminal=True,
             finish=_finish(choices),
         )
+        return Part(completion, delta)
 
     def value(self, body: bytes) -> types.ChatCompletion:
         return types.ChatCompletion.from_json(body)
@@ -92,7 +94,8 @@ class OpenAIChat:
         has_tokens, finish = False, None
         finished: tuple[int, ...] = ()
         for choice in value.choices:
-            has_tokens = has_tokens or _has_tokens(choice.delta)
+            delta = choice.delta
+            has_tokens = has_tokens or bool(delta.content) or _has_tokens(delta)
             if choice.finish_reason is not None:
                 if choice.finish_reason == "error":
                     return Part(None, Delta(failure=_failed(value.choices)))
@@ -141,9 +144,9 @@ def _usage(counts: types.CompletionUsage | None) -> Usage | None:
 
 
 def _has_tokens(delta: types.ChunkDelta) -> bool:
+    """Whether a piece without text carries other output."""
     return bool(
-        delta.content
-        or delta.reasoning_content
+        delta.reasoning_content
         or delta.tool_calls
         or delta.refusal
         or delta.reasoning

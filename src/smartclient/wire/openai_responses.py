@@ -45,20 +45,22 @@ class OpenAIResponses:
             with_sources(value, event.data)
         return self._read(event, value)
 
-    def whole(self, body: bytes) -> Delta:
+    def whole(self, body: bytes) -> Part:
         try:
             response = self.value(body)
         except msgspec.DecodeError as error:
-            return Delta(failure=malformed(f"the reply is no Responses JSON: {error}"))
+            why = f"the reply is no Responses JSON: {error}"
+            return Part(None, Delta(failure=malformed(why)))
         usage = _usage(response.usage)
         if response.error is not None or response.status == "failed":
-            return Delta(failure=reported(body), usage=usage)
-        return Delta(
+            return Part(response, Delta(failure=reported(body), usage=usage))
+        delta = Delta(
             has_tokens=bool(response.output),
             usage=usage,
             is_terminal=True,
             finish=_finish(response),
         )
+        return Part(response, delta)
 
     def value(self, body: bytes) -> types.Response:
         return types.Response.from_json(body)

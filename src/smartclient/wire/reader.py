@@ -15,6 +15,13 @@ class EventReader:
         adapter: What understands the stream's format.
     """
 
+    __slots__ = (
+        "_decoder",
+        "_has_begun",
+        "_is_over",
+        "_part",
+    )
+
     def __init__(self, adapter: Adapter) -> None:
         self._part = adapter.part
         # Where an answer ends by finishing, the mark after it is no end of one that never began.
@@ -33,9 +40,14 @@ class EventReader:
         if self._is_over:
             return []
         parts: list[Part] = []
+        noted = None
         for event in self._decoder.feed(data):
             part = self._part(event)
             delta = part.delta
+            if delta is noted:  # most events say the same as the one before
+                parts.append(part)
+                continue
+            noted = delta
             self._has_begun = self._has_begun or delta.has_tokens or bool(delta.finished)
             self._is_over = delta.is_terminal
             if self._is_over and not self._has_begun:

@@ -49,6 +49,18 @@ class SSEDecoder:
         retry: Milliseconds to wait before reconnecting, as the stream last set them.
     """
 
+    __slots__ = (
+        "_after_cr",
+        "_closed",
+        "_id",
+        "_max_event_bytes",
+        "_pending",
+        "_start",
+        "_too_large",
+        "comments",
+        "retry",
+    )
+
     def __init__(self, *, max_event_bytes: int = _MAX_EVENT_BYTES) -> None:
         if max_event_bytes < 1:
             raise ValueError(f"max_event_bytes must be at least 1, not {max_event_bytes}")

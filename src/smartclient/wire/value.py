@@ -8,7 +8,7 @@ What only flows by, and is never sent back, is a `StreamValue`, which is faster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import msgspec
@@ -42,6 +42,7 @@ _Kind: TypeAlias = "type[Value] | type[StreamValue]"
 T = TypeVar("T")
 StreamT = TypeVar("StreamT", bound="StreamValue")
 
+_CONTAINERS = frozenset({dict, list})  # exact types: they come from a decoder
 _OURS = frozenset({"from_json", "of", "raw", "to_dict"})  # no field hides these
 _SHOWN = 80  # characters of a string that a repr shows
 
@@ -67,14 +68,13 @@ class Value:
             msgspec.DecodeError: It is not a JSON object.
         """
         try:
-            fields = cls._fields(_FIELDS.decode(raw), _object)
+            return cls._sourced(raw, _OBJECT.decode(raw))
         except msgspec.ValidationError:
             raise
         except msgspec.DecodeError as error:
-            fields = cls._fields(_loads(raw, error), _plain_object)
+            return cls._plain(raw, _loads(raw, error))
         except RecursionError:
             raise msgspec.DecodeError("the JSON is nested too deeply") from None
-        return cls._with(raw, fields)
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
@@ -82,20 +82,35 @@ class Value:
         return cls.from_json(canonical(fields))
 
     @classmethod
+    def _sourced(cls, raw: bytes, plain: dict[str, Any]) -> Self:
+        """From `raw` and what it decodes to; each nested `Value` keeps its own source."""
+        fields, sources = _named(plain), None
+        for name, kind in cls._nested.items():
+            value = fields.get(name)
+            if type(value) not in _CONTAINERS:
+                continue
+            if issubclass(kind, Value):
+                sources = sources or _FIELDS.decode(raw)
+                fields[name] = _object(kind, value, sources[name])
+            else:
+                fields[name] = _plain_object(kind, value)
+        return cls._with(raw, fields)
+
+    @classmethod
+    def _plain(cls, raw: bytes, plain: dict[str, Any]) -> Self:
+        """The same, where the nested ones have no source of their own."""
+        fields = _named(plain)
+        for name, kind in cls._nested.items():
+            if name in fields:
+                fields[name] = _plain_object(kind, fields[name])
+        return cls._with(raw, fields)
+
+    @classmethod
     def _with(cls, raw: bytes, fields: dict[str, Any]) -> Self:
         self = cls.__new__(cls)
         object.__setattr__(self, "_raw", raw)
-        self.__dict__.update(fields)
+        object.__setattr__(self, "__dict__", fields)
         return self
-
-    @classmethod
-    def _fields(cls, parts: Any, read: Callable[[_Kind | None, Any], Any]) -> dict[str, Any]:
-        fields = {}
-        for name, part in parts.items():
-            value = read(cls._nested.get(name), part)
-            if value is not None and name[:1] != "_" and name not in _OURS:
-                fields[name] = value
-        return fields
 
     @property
     def raw(self) -> bytes:
@@ -177,7 +192,7 @@ def decode(data: str | bytes) -> Any:
     try:
         return _DECODER.decode(data)
     except msgspec.DecodeError as error:
-        return _loads(data, error)
+        return _document(data, error)
 
 
 def canonical(fields: Any) -> bytes:
@@ -194,7 +209,10 @@ def struct(kind: type[T], data: Any) -> T:
     Raises:
         msgspec.ValidationError: An object or a list is not where it belongs.
     """
-    return msgspec.convert(_without_nulls(data), kind, strict=False, dec_hook=build)
+    try:
+        return msgspec.convert(data, kind, strict=False, dec_hook=build)
+    except msgspec.ValidationError:  # of a null, as a rule
+        return msgspec.convert(_without_nulls(data), kind, strict=False, dec_hook=build)
 
 
 def build(kind: type, fields: Any) -> Any:
@@ -214,8 +232,16 @@ def verbatim(value: Any) -> Raw:
     )
 
 
-def _loads(data: str | bytes, error: msgspec.DecodeError) -> Any:
-    """What the standard library makes of it."""
+def _loads(data: str | bytes, error: msgspec.DecodeError) -> dict[str, Any]:
+    """The object that the standard library makes of it."""
+    document = _document(data, error)
+    if not isinstance(document, dict):
+        raise error
+    return document
+
+
+def _document(data: str | bytes, error: msgspec.DecodeError) -> Any:
+    """What the standard library makes of it, where that is an object or a list."""
     import json  # for odd replies only
 
     try:
@@ -227,26 +253,34 @@ def _loads(data: str | bytes, error: msgspec.DecodeError) -> Any:
     return document
 
 
-def _object(kind: _Kind | None, part: Raw) -> Any:
-    """A field from its source, which it keeps."""
-    if kind is None:
-        return _DECODER.decode(part)
-    source = bytes(part)
-    if source[:1] == b"[":
-        return [_object(kind, item) for item in _ITEMS.decode(source)]
-    if source[:1] == b"{" and issubclass(kind, Value):
-        return kind.from_json(source)
-    return _plain_object(kind, _DECODER.decode(source))
+def _named(fields: dict[str, Any]) -> dict[str, Any]:
+    """`fields` without what becomes no attribute: nulls, and names that would hide ours."""
+    for name in [name for name, value in fields.items() if value is None]:
+        del fields[name]
+    # Looked for in all names at once; a line break in a name costs another look.
+    if "\n_" in "\n".join(("", *fields)) or not _OURS.isdisjoint(fields):
+        return {n: v for n, v in fields.items() if n[:1] != "_" and n not in _OURS}
+    return fields
 
 
-def _plain_object(kind: _Kind | None, value: Any) -> Any:
-    """A field that has been decoded already; its source is the canonical encoding."""
-    if kind is None or not isinstance(value, dict | list):
-        return value
+def _object(kind: type[Value], value: Any, source: Raw) -> Any:
+    """A `Value` or a list of them, decoded; each keeps its part of `source`."""
+    if isinstance(value, dict):
+        return kind._sourced(bytes(source), value)
+    if isinstance(value, list):
+        items = _ITEMS.decode(source)
+        return [_object(kind, *item) for item in zip(value, items, strict=True)]
+    return value
+
+
+def _plain_object(kind: _Kind, value: Any) -> Any:
+    """A field that was decoded; its source is the canonical encoding."""
     if isinstance(value, list):
         return [_plain_object(kind, item) for item in value]
+    if not isinstance(value, dict):
+        return value
     if issubclass(kind, Value):
-        return kind._with(canonical(value), kind._fields(value, _plain_object))
+        return kind._plain(canonical(value), value)
     try:
         return struct(kind, value)
     except msgspec.ValidationError:
@@ -289,5 +323,6 @@ def _short(value: Any) -> str:
 
 _ENCODER = msgspec.json.Encoder(enc_hook=verbatim)
 _DECODER = msgspec.json.Decoder()
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _ITEMS = msgspec.json.Decoder(list[Raw])

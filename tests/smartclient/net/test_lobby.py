@@ -47,14 +47,28 @@ def test_connection_cut_by_its_client_is_not_kept():
     assert lobby.counts() == Counts()
 
 
-def test_eviction_finds_the_owners_connections_only():
+def test_eviction_cuts_the_owners_connections_only():
     lobby = Lobby()
     mine, other = entered(lobby, "me"), entered(lobby, "you")
 
-    assert lobby.evict("me") == [mine]
+    lobby.evict("me")
 
-    for connection in (mine, other):
-        connection.cut()
+    assert (mine.is_cut, other.is_cut) == (True, False)
+    assert lobby.counts().active == 1
+    other.cut()
+
+
+def test_client_that_is_collected_inside_the_lock_leaves_once_it_is_free():
+    """An SDK's client closes itself in a finalizer, which may run wherever memory is taken."""
+    lobby = Lobby()
+    connection = entered(lobby, "me")
+
+    with lobby._lock:
+        lobby.evict("me")
+        was_cut = connection.is_cut
+    lobby._reclaim()
+
+    assert (was_cut, connection.is_cut, lobby.counts()) == (False, True, Counts())
 
 
 def test_child_forgets_connections_and_queues_and_gets_a_free_lock():

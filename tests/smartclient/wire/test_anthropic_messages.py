@@ -25,7 +25,7 @@ def delta(**fields: Any) -> Delta:
 
 
 def usage_of(counts: Any) -> Usage | None:
-    return ADAPTER.whole(encode({"type": "message", "usage": counts})).usage
+    return ADAPTER.whole(encode({"type": "message", "usage": counts})).delta.usage
 
 
 @pytest.mark.parametrize(
@@ -283,12 +283,14 @@ def test_usage_has_one_normal_form(counts, expected):
 def test_a_whole_reply_tells_its_end():
     body = encode({"content": [{"type": "text", "text": "a"}], "stop_reason": "max_tokens"})
 
-    assert ADAPTER.whole(body) == Delta(has_tokens=True, is_terminal=True, finish="max_tokens")
+    assert ADAPTER.whole(body).delta == Delta(
+        has_tokens=True, is_terminal=True, finish="max_tokens"
+    )
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{"])
 def test_a_whole_reply_that_is_no_json_is_a_failure(body):
-    failure = ADAPTER.whole(body).failure
+    failure = ADAPTER.whole(body).delta.failure
 
     assert failure is not None
     assert failure.kind == "malformed"
@@ -297,7 +299,7 @@ def test_a_whole_reply_that_is_no_json_is_a_failure(body):
 
 
 def test_an_error_in_a_reply_that_claims_success_is_a_failure():
-    failure = ADAPTER.whole(b'{"error":{"type":"overloaded_error","message":"x"}}').failure
+    failure = ADAPTER.whole(b'{"error":{"type":"overloaded_error","message":"x"}}').delta.failure
 
     assert failure is not None
     assert failure.kind == "overloaded"

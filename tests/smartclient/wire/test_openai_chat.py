@@ -243,23 +243,23 @@ def test_a_chunk_keeps_its_source():
     ],
 )  # fmt: skip
 def test_usage_has_one_normal_form(counts, expected):
-    assert ADAPTER.whole(encode({"choices": [], "usage": counts})).usage == expected
+    assert ADAPTER.whole(encode({"choices": [], "usage": counts})).delta.usage == expected
 
 
 def test_a_whole_reply_tells_its_end():
     body = encode({"choices": [{"message": {"content": "a"}, "finish_reason": "length"}]})
 
-    assert ADAPTER.whole(body) == Delta(has_tokens=True, is_terminal=True, finish="length")
+    assert ADAPTER.whole(body).delta == Delta(has_tokens=True, is_terminal=True, finish="length")
 
 
 @pytest.mark.parametrize("choices", [None, "x", {"a": 1}, [1, None]])
 def test_odd_choices_are_no_error(choices):
-    assert ADAPTER.whole(encode({"choices": choices})).failure is None
+    assert ADAPTER.whole(encode({"choices": choices})).delta.failure is None
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{"])
 def test_a_whole_reply_that_is_no_json_is_a_failure(body):
-    failure = ADAPTER.whole(body).failure
+    failure = ADAPTER.whole(body).delta.failure
 
     assert failure is not None
     assert failure.kind == "malformed"
@@ -277,7 +277,7 @@ def test_a_whole_reply_that_is_no_json_is_a_failure(body):
     ],
 )
 def test_an_error_in_a_reply_that_claims_success_is_a_failure(body):
-    failure = ADAPTER.whole(body).failure
+    failure = ADAPTER.whole(body).delta.failure
 
     assert failure is not None
     assert failure.kind == "overloaded"

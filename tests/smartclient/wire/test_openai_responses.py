@@ -255,7 +255,7 @@ def test_an_item_of_a_stream_keeps_the_bytes_that_came():
     ],
 )  # fmt: skip
 def test_usage_has_one_normal_form(counts, expected):
-    usage = ADAPTER.whole(encode({"output": [], "usage": counts})).usage
+    usage = ADAPTER.whole(encode({"output": [], "usage": counts})).delta.usage
 
     assert usage == expected
     if usage is not None and usage.uncached is not None:
@@ -265,7 +265,7 @@ def test_usage_has_one_normal_form(counts, expected):
 def test_a_whole_reply_tells_its_end():
     body = encode({"status": "completed", "error": None, "output": [{"type": "message"}]})
 
-    assert ADAPTER.whole(body) == Delta(has_tokens=True, is_terminal=True, finish="completed")
+    assert ADAPTER.whole(body).delta == Delta(has_tokens=True, is_terminal=True, finish="completed")
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_a_whole_reply_tells_its_end():
     ],
 )
 def test_an_error_in_a_reply_that_claims_success_is_a_failure(body):
-    failure = ADAPTER.whole(body).failure
+    failure = ADAPTER.whole(body).delta.failure
 
     assert failure is not None
     assert failure.kind == "overloaded"
@@ -284,7 +284,7 @@ def test_an_error_in_a_reply_that_claims_success_is_a_failure(body):
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{"])
 def test_a_whole_reply_that_is_no_json_is_a_failure(body):
-    failure = ADAPTER.whole(body).failure
+    failure = ADAPTER.whole(body).delta.failure
 
     assert failure is not None
     assert failure.kind == "malformed"
@@ -329,7 +329,7 @@ def test_odd_output_has_no_text_and_is_no_error(output):
     body = encode({"output": output})
 
     assert ADAPTER.value(body).output_text == ""
-    assert ADAPTER.whole(body).failure is None
+    assert ADAPTER.whole(body).delta.failure is None
 
 
 def test_output_sent_back_is_byte_for_byte_what_came():
