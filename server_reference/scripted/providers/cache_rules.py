@@ -87,7 +87,7 @@ class CacheRules:
     count: Callable[[str], int] = estimate_tokens
     eviction_rate: float = 0.0
     seed: int = 0
-    workspaces: Mapping[str, str] = field(default_factory=dict)
+    workspaces: Mapping[str, str] = field(default_factory=dict, repr=False)
     diagnosis: Literal["ready", "pending"] = "ready"
     max_entries: int = 100_000
 
