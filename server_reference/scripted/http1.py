@@ -290,6 +290,8 @@ class Http1(asyncio.Protocol):
             self._end("complete" if framing.has_ended else "cut")
 
     def _finish(self, framing: Framing) -> None:
+        if self._transport.is_closing():
+            return  # the connection was lost, and that is what ended the reply
         self._end("complete")
         if framing.closes and self._reason is None:
             self._reason = "server"
