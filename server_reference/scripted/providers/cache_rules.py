@@ -28,6 +28,7 @@ MINIMUM_TOKENS: Mapping[str, int] = MappingProxyType(
         "claude-opus-5": 512,
         "claude-fable-5": 512,
         "claude-mythos-5": 512,
+        "claude-mythos-preview": 2048,
         "claude-sonnet-5-5": 512,
         "claude-haiku-5-5": 512,
         "claude-opus-4-8": 1024,
