@@ -30,7 +30,7 @@ from .http2_wire import (
     Wire,
 )
 from .ops import Body, End, GoAway, Head, Op, ResetStream, Script, Settings, Starve
-from .playing import Playable, each, perform
+from .playing import Playable, each, linger, perform
 
 __all__ = ["Http2"]
 
@@ -126,8 +126,7 @@ class Http2(asyncio.Protocol):
         self._reason = "bad request"
         self._flush()
         self._end_all("abandoned")
-        with contextlib.suppress(OSError):
-            self._transport.close()
+        linger(self._transport)
 
     # What comes.
 
