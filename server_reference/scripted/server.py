@@ -108,7 +108,7 @@ class ScriptedServer(Judged):
         if self._thread is not threading.current_thread():
             self._thread.join(_STOP_SECONDS)
 
-    def let_go(self) -> None:
+    def _let_go(self) -> None:
         """In a forked child: hold no socket of the parent's, which would keep its FIN back."""
         self._is_inherited = True
         sockets = [one.get_extra_info("socket").fileno() for one in list(self._transports)]
@@ -238,7 +238,7 @@ def scripted(rules: Rules = (), **config: Any) -> ScriptedServer:
 
 def _after_fork() -> None:
     for server in list(_running):
-        server.let_go()
+        server._let_go()
 
 
 if hasattr(os, "register_at_fork"):

@@ -24,7 +24,9 @@ class Nothing:
         pytest.param({"split": [5, 3]}, "offsets that rise", id="split-order"),
         pytest.param({"stop_reason": "end_tun"}, "did you mean 'end_turn'", id="stop-reason"),
         pytest.param({"usage": {"cache_reed": 1}}, "did you mean 'cache_read'", id="usage"),
-        pytest.param({"usage": {"output": -1}}, "usage: output must be at least 0", id="negative-usage"),
+        pytest.param(
+            {"usage": {"output": -1}}, "usage: output must be at least 0", id="negative-usage"
+        ),
         pytest.param({"tool_calls": [{"nam": "f"}]}, "did you mean 'name'", id="tool-call"),
     ],
 )

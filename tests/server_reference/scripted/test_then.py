@@ -57,7 +57,10 @@ def test_an_empty_list_plays_nothing():
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ([Wait(-1)], "operation 1 of the script, Wait: seconds must be at least 0 s and finite, not -1"),
+        (
+            [Wait(-1)],
+            "operation 1 of the script, Wait: seconds must be at least 0 s and finite, not -1",
+        ),
         ([Body(b"x")], "operation 1 of the script, Body: a Head must stand before it"),
         ([Head(20)], "status must be 100 to 999, not 20"),
         ([Head(200, length=-1)], "length must be at least 0, not -1"),
