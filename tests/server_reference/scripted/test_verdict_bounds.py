@@ -122,3 +122,4 @@ def test_a_stream_is_read_to_its_end(reason, how, protocol, is_found):
     found = findings(stream_not_drained, connections, has_terminal=True, how=how)
 
     assert bool(found) == is_found
+    assert all("keep one client" in message for message in found)
