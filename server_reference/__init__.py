@@ -28,6 +28,7 @@ def start(model: str = "tiny", **config: Any) -> Server:
         context manager too.
 
     Raises:
+        ModuleNotFoundError: The package was installed without its `server` extra.
         TypeError: An option is unknown.
         ValueError: An option's value is wrong.
         ServerStartError: It cannot start; the message says why in one sentence.

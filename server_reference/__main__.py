@@ -52,8 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _start(model: str, options: dict[str, Any]) -> Server | None:
     """The running server; `None` when it cannot start, which is then said on stderr."""
     from . import start
-    from .gateway.server import ServerEndedError, ServerStartError
 
+    try:
+        from .gateway.server import ServerEndedError, ServerStartError
+    except ModuleNotFoundError as error:  # of the extra
+        print(f"smartclient-server: {error}", file=sys.stderr)
+        return None
     try:
         return start(model, **options)
     except (ServerStartError, ServerEndedError, ValueError) as error:

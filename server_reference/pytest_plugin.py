@@ -76,6 +76,7 @@ def llm_server(request: pytest.FixtureRequest) -> Iterator[ScriptedServer]:
     the test's teardown when the verdict finds something wrong with the client.
     """
     rules, options = _marked(request.node.get_closest_marker(_MARK))
+    _check_options(options)
     judging = {name: options.pop(name) for name in _JUDGING if name in options}
     is_checked = judging.pop("check", False)
     with _scripted(rules, options) as server:
@@ -146,6 +147,19 @@ def _marked(mark: pytest.Mark | None) -> tuple[Any, dict[str, Any]]:
             f"the marker {_MARK} takes rules once, not {len(given)} times; put them in a list"
         )
     return (given[0] if given else ()), options
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Refuse an unknown option here, where those of the marker alone are known too."""
+    from dataclasses import fields
+
+    from .scripted.config import ScriptedConfig
+    from .scripted.nearest import unknown
+
+    known = [*(one.name for one in fields(ScriptedConfig)), "rules", *_JUDGING]
+    for name in options:
+        if name not in known:
+            raise TypeError(unknown(f"option of the marker {_MARK}", name, known))
 
 
 def _sets_environment(config: pytest.Config) -> bool:

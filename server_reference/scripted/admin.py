@@ -20,6 +20,7 @@ import msgspec
 
 from ..credentials import bearer
 from .admin_actions import Actions, AdminError
+from .given import check_whole
 from .server import ScriptedServer
 
 __all__ = ["Admin"]
@@ -45,7 +46,7 @@ class Admin:
         token: The token.
 
     Raises:
-        ValueError: The token has fewer than 16 characters.
+        ValueError: The token has fewer than 16 characters, or there is no such port.
         OSError: The port is taken.
     """
 
@@ -57,6 +58,7 @@ class Admin:
         port: int = 0,
         token: str | None = None,
     ) -> None:
+        check_whole("port", port, 0, 65_535)
         self.token = secrets.token_urlsafe(24) if token is None else token
         if len(self.token) < 16:
             raise ValueError(f"token must have at least 16 characters, not {len(self.token)}")

@@ -96,7 +96,14 @@ class Actions:
         return self.rules(query, None)
 
     def reset(self, query: _Query, body: Any) -> object:
-        """Begin anew: rules from their start, limits full, no prompt kept, nothing seen."""
+        """Begin anew: rules from their start, limits full, no prompt kept, nothing seen.
+
+        Calls that a caller opened, and perhaps died in, are watched no longer.
+        """
+        with self._lock:
+            left, self._scopes = self._scopes, {}
+        for scope in left.values():
+            scope.__exit__(None, None, None)
         self._server.reset()
         return {}
 
@@ -106,9 +113,11 @@ class Actions:
         self._server.settle()
         journal = self._server.journal
         entries = journal.entries(after=_whole(query, "after", 0))[:limit]
+        connections = journal.connections()
+        newest = connections[max(0, len(connections) - limit) :]
         return {
             "entries": [entry.to_dict() for entry in entries],
-            "connections": [one.to_dict() for one in journal.connections()[-limit:]],
+            "connections": [one.to_dict() for one in newest],
             "num_forgotten": journal.num_forgotten,
         }
 

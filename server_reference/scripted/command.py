@@ -73,8 +73,14 @@ def _rules(path: str | None) -> Any:
     data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     try:
         given = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"{path} is no JSON: {error}") from error
     if not isinstance(given, list):
         raise ValueError(f"{path} must hold a list of rules, not {type(given).__name__}")
-    return [rule_from_json(one) for one in given]
+    made = []
+    for number, one in enumerate(given):
+        try:
+            made.append(rule_from_json(one))
+        except ValueError as error:
+            raise ValueError(f"{path}, rules[{number}]: {error}") from error
+    return made

@@ -104,7 +104,7 @@ def _head(kind: str, facts: Facts) -> dict[str, Any]:
 def _usage(usage: Usage) -> dict[str, Any]:
     """Counts; `prompt_tokens` has cached ones in it."""
     cached = {"cached_tokens": usage.cache_read, "audio_tokens": 0}
-    if usage.written:
+    if usage.cache_write:  # where nothing of it is known, the field is not there
         cached["cache_write_tokens"] = usage.written
     return {
         "prompt_tokens": usage.input,

@@ -60,7 +60,7 @@ class ScriptedConfig:
 
     host: str = "127.0.0.1"
     port: int = 0
-    api_keys: Sequence[str] = ()
+    api_keys: Sequence[str] = field(default=(), repr=False)
     clock: Clock = field(default_factory=SystemClock)
     seed: int = 0
     tls: ssl.SSLContext | Authority | bool | None = None

@@ -19,7 +19,7 @@ import httptools
 from .framing import Framing
 from .hooks import Connection, How, Service
 from .ops import Body, End, Head, Op, Raw, Script
-from .playing import Playable, each, perform
+from .playing import Playable, each, linger, perform
 from .request import Received
 
 __all__ = ["MAX_HEAD_BYTES", "Http1"]
@@ -27,7 +27,6 @@ __all__ = ["MAX_HEAD_BYTES", "Http1"]
 MAX_HEAD_BYTES = 128 * 1024
 _MOST_WAITING = 64
 _MOST_AT_ONCE = 256 * 1024
-_LINGER_SECONDS = 2.0
 _BYTES = (Head, Body, Raw, End)
 
 
@@ -290,6 +289,8 @@ class Http1(asyncio.Protocol):
             self._end("complete" if framing.has_ended else "cut")
 
     def _finish(self, framing: Framing) -> None:
+        if self._transport.is_closing():
+            return  # the connection was lost, and that is what ended the reply
         self._end("complete")
         if framing.closes and self._reason is None:
             self._reason = "server"
@@ -314,18 +315,7 @@ class Http1(asyncio.Protocol):
         text = reason.encode()
         head = f"HTTP/1.1 {status} {reason}\r\ncontent-length: {len(text)}\r\n"
         self._transport.write(head.encode() + b"connection: close\r\n\r\n" + text)
-        _linger(self._transport)
-
-
-def _linger(transport: asyncio.Transport) -> None:
-    """Send FIN, and read on for a while before closing.
-
-    To close with bytes unread is to reset, which takes the last reply with it (RFC 9112, 9.6).
-    """
-    with contextlib.suppress(OSError):
-        if transport.can_write_eof():
-            transport.write_eof()
-    asyncio.get_running_loop().call_later(_LINGER_SECONDS, transport.close)
+        linger(self._transport)
 
 
 def _origin_form(target: str) -> str:

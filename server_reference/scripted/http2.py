@@ -30,7 +30,7 @@ from .http2_wire import (
     Wire,
 )
 from .ops import Body, End, GoAway, Head, Op, ResetStream, Script, Settings, Starve
-from .playing import Playable, each, perform
+from .playing import Playable, each, linger, perform
 
 __all__ = ["Http2"]
 
@@ -126,8 +126,7 @@ class Http2(asyncio.Protocol):
         self._reason = "bad request"
         self._flush()
         self._end_all("abandoned")
-        with contextlib.suppress(OSError):
-            self._transport.close()
+        linger(self._transport)
 
     # What comes.
 
@@ -202,7 +201,7 @@ class Http2(asyncio.Protocol):
             self._put(stream, op)
         self._flush()
         if self._writable.is_set():
-            self._finish(stream, "complete")
+            self._leave(stream)
         else:
             self._start(stream, self._drain(stream))
 
@@ -252,12 +251,12 @@ class Http2(asyncio.Protocol):
         if not (stream.has_ended or stream.is_reset):
             await asyncio.Event().wait()  # a script without an end hangs
         await self._writable.wait()
-        self._finish(stream, "complete" if stream.has_ended else "cut")
+        self._leave(stream)
 
     async def _drain(self, stream: Stream) -> None:
         """Finish a reply once all of it has left."""
         await self._writable.wait()
-        self._finish(stream, "complete")
+        self._leave(stream)
 
     async def _send(self, stream: Stream, op: Body) -> None:
         """One DATA frame, or as many as the client's windows and frame size make of it."""
@@ -265,13 +264,13 @@ class Http2(asyncio.Protocol):
         if not self._writable.is_set():
             self._flush()
             await self._writable.wait()
-        done, size = 0, 0
+        left, size = memoryview(op.data), 0
         while True:
             before = self._wire.mark()
-            wrote = self._write(stream, op.data[done:])
+            wrote = self._write(stream, left)
             size += self._wire.mark() - before
-            done += wrote
-            if done >= len(op.data):
+            left = left[wrote:]
+            if not left:
                 break
             if not wrote:
                 self._flush()
@@ -299,9 +298,10 @@ class Http2(asyncio.Protocol):
                 self._wire.send_head(stream.number, reply_fields(op))
                 stream.began(op)
             case Body(data):
-                done = self._write(stream, data)
-                while done < len(data):
-                    done += self._write(stream, data[done:])
+                left = memoryview(data)
+                left = left[self._write(stream, left) :]
+                while left:
+                    left = left[self._write(stream, left) :]
             case End():
                 if not stream.has_ended:
                     self._wire.end(stream.number)
@@ -321,7 +321,7 @@ class Http2(asyncio.Protocol):
         if any(one is stream and type(op) is Body for one, op, _ in self._performed):
             self._flush()
 
-    def _write(self, stream: Stream, data: bytes) -> int:
+    def _write(self, stream: Stream, data: memoryview) -> int:
         """How much of `data` could be queued as one frame."""
         if not stream.has_body:
             return len(data)
@@ -340,6 +340,11 @@ class Http2(asyncio.Protocol):
                 self._service.wrote(stream.received, op, size)
 
     # How replies end.
+
+    def _leave(self, stream: Stream) -> None:
+        """All of the reply was written; where the connection was lost, that is what ended it."""
+        if not self._transport.is_closing():
+            self._finish(stream, "complete" if stream.has_ended else "cut")
 
     def _close(self, stream: Stream, reason: str) -> None:
         """The script closes the connection: nothing more is read or answered."""

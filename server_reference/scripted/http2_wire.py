@@ -116,17 +116,17 @@ class Wire:
     ) -> None:
         self._h2.send_headers(stream_id, list(fields), end_stream=ends)
 
-    def send_data(self, stream_id: int, data: bytes) -> int:
+    def send_data(self, stream_id: int, data: bytes | memoryview) -> int:
         """One DATA frame of what may be sent of `data` now; how much that was."""
         room = min(self.window(stream_id), self._h2.max_outbound_frame_size)
-        part = data[: max(0, room)]
+        part = bytes(data[: max(0, room)])
         if part or not data:
             self._h2.send_data(stream_id, part)
         return len(part)
 
-    def send_past_end(self, stream_id: int, data: bytes) -> None:
+    def send_past_end(self, stream_id: int, data: bytes | memoryview) -> None:
         """DATA on a stream that has ended."""
-        self._emit(data_frame(stream_id, data))
+        self._emit(data_frame(stream_id, bytes(data)))
 
     def end(self, stream_id: int) -> None:
         self._h2.end_stream(stream_id)

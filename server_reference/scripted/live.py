@@ -16,6 +16,7 @@ __all__ = ["Live"]
 
 _MARGIN = 16 * 1024
 _TAIL_WRITES = 256
+_TAIL_BYTES = 64 * 1024
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})\b")
 _BLANK = re.compile(rb"(?:\r\n|\n|\r){2}")  # until it comes, an event is none
 _CONTENT = re.compile(
@@ -96,10 +97,21 @@ class Live:
             is_all = self._room >= 0
             whole = kept[: max((found.end() for found in _BLANK.finditer(kept)), default=0)]
             entry.has_content = _CONTENT.search(whole if is_all else kept) is not None
-            ends = b"\n" + (kept if is_all else b"".join(self._tail))
+            ends = b"\n" + (kept if is_all else self._last_writes())
             entry.has_terminal = any(last in ends for last in _TERMINAL) or (
                 _SPACED_TERMINAL.search(ends) is not None
             )
+
+    def _last_writes(self) -> bytes:
+        """The end of the body, where the terminal event stands; writes can be megabytes."""
+        writes: list[bytes] = []
+        size = 0
+        for data in reversed(self._tail):
+            if size > _TAIL_BYTES:
+                break
+            writes.append(data)
+            size += len(data)
+        return b"".join(reversed(writes))
 
     def _head(self, head: Head, clock: Clock) -> None:
         entry = self.entry

@@ -15,8 +15,9 @@ from typing import TypeAlias
 from .clock import Clock
 from .ops import Fin, HalfClose, NoCloseNotify, Op, Pause, Reset, Script, Wait
 
-__all__ = ["LiveScript", "Playable", "each", "perform"]
+__all__ = ["LiveScript", "Playable", "each", "linger", "perform"]
 
+_LINGER_SECONDS = 0.5
 _LINGER_NOT = struct.pack("ii", 1, 0)
 
 LiveScript: TypeAlias = AsyncGenerator[Op, None]
@@ -73,6 +74,18 @@ async def perform(
             transport.abort()  # TLS, if there is any, is not told
         case _:
             pass
+
+
+def linger(transport: asyncio.Transport) -> None:
+    """Send FIN, and read on for a while before closing.
+
+    To close with bytes unread is to reset, which takes the last reply with it.
+    Source: RFC 9112, section 9.6.
+    """
+    with contextlib.suppress(OSError):
+        if transport.can_write_eof():
+            transport.write_eof()
+    asyncio.get_running_loop().call_later(_LINGER_SECONDS, transport.close)
 
 
 def _reset(transport: asyncio.Transport) -> None:

@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..credentials import redact_target
+
 __all__ = ["Api", "Received"]
 
 Api = Literal["anthropic.messages", "openai.chat", "openai.responses"]
@@ -29,7 +31,7 @@ _ASSISTANT_ITEMS = frozenset(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Received:
     """One request.
 
@@ -55,6 +57,11 @@ class Received:
     received_at: float = 0.0
     protocol: str = "http/1.1"
     stream_id: int | None = None
+
+    def __repr__(self) -> str:
+        """Without headers and body: they hold keys, and a failing test shows this."""
+        target = redact_target(self.target)
+        return f"<Received {self.number}: {self.method} {target}, {len(self.body)} bytes>"
 
     @property
     def path(self) -> str:

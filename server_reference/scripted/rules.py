@@ -84,6 +84,7 @@ def rule(
         TypeError: `then` holds something that cannot be played.
         ValueError: A condition is unknown or can never be met, or a script cannot be played.
     """
+    _check_no_rule(then)
     items, is_sequence = steps(then)
     check_kind("times", times, int, type(None))
     check_kind("name", name, str, type(None))
@@ -94,6 +95,14 @@ def rule(
     described = name or describe(given) or "any request"
     limit = len(items) if is_sequence else times
     return Rule(described, items, limit, conditions_of(given))
+
+
+def _check_no_rule(then: object) -> None:
+    if any(isinstance(one, Rule) for one in (then if isinstance(then, list | tuple) else [then])):
+        raise TypeError(
+            "then is a rule already; give a server rules by scripted([...]), rules.add(...) or "
+            "rules.replace([...])"
+        )
 
 
 _FIELDS = (CONDITIONS - {"when"}) | {"times", "name"}
@@ -107,13 +116,13 @@ def rule_from_json(given: Any) -> Rule:
     """
     if not isinstance(given, Mapping):
         raise ValueError(f"a rule is an object, not {type(given).__name__}")
-    fields = dict(given)
-    if "then" not in fields:
-        raise ValueError("a rule needs then: what to play")
-    then = fields.pop("then")
-    for name in fields:
-        if name not in _FIELDS:
+    for name in given:
+        if name not in _FIELDS and name != "then":
             raise ValueError(unknown("field of a rule", name, [*_FIELDS, "then"]))
+    if "then" not in given:
+        raise ValueError("a rule needs then: what to play")
+    fields = dict(given)
+    then = fields.pop("then")
     items: Any = [item_from_json(one) for one in then] if isinstance(then, list) else None
     try:
         return rule(item_from_json(then) if items is None else items, **fields)

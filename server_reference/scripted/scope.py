@@ -54,7 +54,7 @@ class CallScope:
         if (text is not None) + (error is not None) + abandoned != 1:
             raise ValueError(
                 "a call ends in one way: give a text, an error, or abandoned=True; "
-                f"not text={text!r}, error={error!r}, abandoned={abandoned}"
+                f"not text={text!r}, error={_kind(error)}, abandoned={abandoned}"
             )
         self.text, self.error, self.is_abandoned = text, error, abandoned
 
@@ -76,6 +76,11 @@ class CallScope:
         self._scopes.close(self)
         if error is not None and self.error is None:
             self.error = error
+
+
+def _kind(error: BaseException | None) -> str | None:
+    """Never its text, which may hold a key."""
+    return None if error is None else type(error).__name__
 
 
 class Scopes:

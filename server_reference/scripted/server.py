@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -32,6 +33,8 @@ __all__ = ["ScriptedServer", "scripted"]
 _NO_KEY = "no-key-needed"
 _BACKLOG = 1024
 _STOP_SECONDS = 5.0
+
+_running: WeakSet[ScriptedServer] = WeakSet()  # what a fork copies; nothing else asks
 
 
 class ScriptedServer(Judged):
@@ -77,6 +80,7 @@ class ScriptedServer(Judged):
         self._listener = _listen(config.host, config.port)
         self.base_url = _url(self._listener, "http" if self._tls is None else "https")
         self.api_key = next(iter(config.api_keys), _NO_KEY)
+        self._is_inherited = False
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="server_reference", daemon=True)
@@ -88,10 +92,13 @@ class ScriptedServer(Judged):
     def start(self) -> Self:
         """Take requests from now on."""
         self._thread.start()
+        _running.add(self)
         return self
 
     def stop(self) -> None:
         """Abort every connection and end, within a few seconds. Calling it again does nothing."""
+        if self._is_inherited:  # the parent's thread is not here
+            return
         if self._thread.ident is None:  # was never started
             self._listener.close()
             self._loop.close()
@@ -100,6 +107,16 @@ class ScriptedServer(Judged):
             self._loop.call_soon_threadsafe(self._stopping.set)
         if self._thread is not threading.current_thread():
             self._thread.join(_STOP_SECONDS)
+
+    def _let_go(self) -> None:
+        """In a forked child: hold no socket of the parent's, which would keep its FIN back."""
+        self._is_inherited = True
+        sockets = [one.get_extra_info("socket").fileno() for one in list(self._transports)]
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in (self._listener.fileno(), *sockets):
+            if number >= 0:
+                os.dup2(nothing, number, inheritable=False)  # its object will close it once more
+        os.close(nothing)
 
     def on(
         self,
@@ -217,6 +234,15 @@ def scripted(rules: Rules = (), **config: Any) -> ScriptedServer:
         OSError: The port is taken.
     """
     return ScriptedServer(rules, ScriptedConfig.of(config)).start()
+
+
+def _after_fork() -> None:
+    for server in list(_running):
+        server._let_go()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _provider_state(config: ScriptedConfig) -> list[Behaviour]:

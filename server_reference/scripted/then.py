@@ -179,7 +179,7 @@ def item_from_json(value: Any) -> Item:
         raise ValueError(f"then takes a string or an object, not {type(value).__name__}")
     given = dict(value)
     if "json" in given:
-        _check_names("reply", given, _JSON_REPLY)
+        _check_names("a reply", given, _JSON_REPLY)
         headers = given.get("headers") or {}
         if not isinstance(headers, Mapping):
             what = f"must be an object of texts, not {type(headers).__name__}"
@@ -192,16 +192,29 @@ def item_from_json(value: Any) -> Item:
     if "fault" in value and not given:
         assert fault is not None
         return fault
-    _check_names("error" if kind is ErrorAnswer else "answer", given, _names(kind))
-    if isinstance(given.get("error"), Mapping):
-        _check_names("error", given["error"], _names(ErrorAnswer))
-        given["error"] = ErrorAnswer(**given["error"])
+    _check_names("an error" if kind is ErrorAnswer else "an answer", given, _names(kind))
+    if given.get("error") is not None:
+        given["error"] = _error(given["error"])
     if isinstance(given.get("body"), str):  # JSON has no bytes
         given["body"] = given["body"].encode()
     try:
         return kind(**given, fault=fault)
     except TypeError as error:
         raise ValueError(f"then: {error}") from error
+
+
+def _error(given: Any) -> ErrorAnswer:
+    """The error that breaks an answer off."""
+    if isinstance(given, ErrorAnswer):  # a mapping of Python's
+        return given
+    if not isinstance(given, Mapping):
+        kind = type(given).__name__
+        raise ValueError(f'then: error must be an object such as {{"status": 529}}, not {kind}')
+    _check_names("an error", given, _names(ErrorAnswer))
+    try:
+        return ErrorAnswer(**given)
+    except TypeError as error:
+        raise ValueError(f"then: error: {error}") from error
 
 
 def _names(kind: type[Answer] | type[ErrorAnswer]) -> list[str]:
@@ -211,7 +224,7 @@ def _names(kind: type[Answer] | type[ErrorAnswer]) -> list[str]:
 def _check_names(what: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
     for name in given:
         if name not in known:
-            raise ValueError(f"then: {unknown(f'field of an {what}', name, known)}")
+            raise ValueError(f"then: {unknown(f'field of {what}', name, known)}")
 
 
 def _fault(given: Any) -> Fault | None:

@@ -128,7 +128,8 @@ def misplaced_key(evidence: Evidence) -> _Seen:
 def _undrained(entry: Entry, what: str) -> tuple[str, Sequence[Entry]]:
     return (
         f"connection {entry.connection} was {what} (request {entry.number}); read to the end of "
-        'the body, or report the call as abandoned in "with server.call()"',
+        "the body and keep one client for all calls, or report the call as abandoned in "
+        '"with server.call()"',
         (entry,),
     )
 

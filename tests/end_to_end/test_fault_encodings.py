@@ -7,6 +7,7 @@ import zlib
 
 import pytest
 
+from server_reference.scripted.faults.bodies import _zstd_frame
 from tests.end_to_end.fault_bytes import END, broken, case, whole
 
 
@@ -29,6 +30,35 @@ def test_members_hold_an_event_each():
     seen = broken(case("gzip_members"))
 
     assert [gzip.decompress(chunk) for chunk in seen.chunks] == whole("openai.chat").chunks
+
+
+def test_frames_of_zstd_hold_an_event_each_and_come_in_halves():
+    seen = broken(case("zstd_frames"))
+    halves = seen.chunks
+    frames = [first + second for first, second in zip(halves[::2], halves[1::2], strict=True)]
+
+    assert b"\r\ncontent-encoding: zstd\r\n" in seen.head
+    assert [frame[:4] for frame in frames] == [b"\x28\xb5\x2f\xfd"] * len(frames)
+    # One block that is the last and not compressed, after a size of four bytes.
+    events = [frame[12:] for frame in frames]
+    sizes = [(len(event).to_bytes(4, "little"), (len(event) << 3 | 1)) for event in events]
+    assert [(f[5:9], int.from_bytes(f[9:12], "little")) for f in frames] == sizes
+    assert events == whole("openai.chat").chunks
+
+
+def test_a_long_event_has_several_blocks_in_its_frame():
+    data = bytes(range(256)) * 1200
+    frame, blocks = _zstd_frame(data)[9:], []
+
+    is_last = False
+    while not is_last:
+        head = int.from_bytes(frame[:3], "little")
+        is_last, size = bool(head & 1), head >> 3
+        blocks.append(frame[3 : 3 + size])
+        frame = frame[3 + size :]
+
+    assert ([len(block) for block in blocks], frame) == ([131072, 131072, 45056], b"")
+    assert b"".join(blocks) == data
 
 
 def test_some_chunks_decode_to_nothing():

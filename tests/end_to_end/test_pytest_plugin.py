@@ -80,6 +80,11 @@ def test_unknown_option(llm_server):
     pass
 
 
+@pytest.mark.llm_server("Hello", chek=True)
+def test_unknown_option_of_the_marker(llm_server):
+    pass
+
+
 def test_no_rules(llm_server):
     with pytest.raises(openai.BadRequestError, match="no rules"):
         ask(llm_server)
@@ -260,6 +265,8 @@ def test_a_failed_test_shows_the_verdict(tmp_path):
 def test_an_unknown_option_is_an_error_that_names_the_nearest(suite):
     assert outcomes(suite)["test_unknown_option"] == "ERROR"
     assert "did you mean 'port'?" in suite
+    assert outcomes(suite)["test_unknown_option_of_the_marker"] == "ERROR"
+    assert "did you mean 'check'?" in suite
 
 
 @pytest.mark.parametrize(

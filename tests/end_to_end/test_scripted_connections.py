@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import threading
@@ -23,7 +24,7 @@ from server_reference.scripted.ops import (
     Wait,
 )
 from tests.end_to_end.raw_http import send
-from tests.end_to_end.scripted_raw import OK, RawClient, Watcher, playing
+from tests.end_to_end.scripted_raw import OK, RawClient, Watcher, playing, wait_until
 
 LONG = b"a" * 2**23
 
@@ -177,3 +178,27 @@ def test_rules_can_be_added_while_it_runs():
         server.on(OK, path="/late")
         client.get("/late")
         assert client.until(b"ok").startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_holds_no_connection_open():
+    clock = ManualClock()
+    with playing([Wait(5.0), *OK[:2], Fin()], clock=clock) as (server, client):
+        client.get()
+        wait_until(lambda: clock.sleeping)
+        reads, writes = os.pipe()
+        if not (child := os.fork()):
+            server.stop()
+            os.read(reads, 1)
+            os._exit(0)
+        try:
+            clock.advance(5.0)
+            seen = client.rest()
+        finally:
+            os.write(writes, b"x")
+            os.waitpid(child, 0)
+            os.close(reads)
+            os.close(writes)
+
+    assert seen.endswith(b"ok")

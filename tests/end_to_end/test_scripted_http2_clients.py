@@ -9,6 +9,7 @@ import threading
 
 import httpx2
 import pytest
+from hyperframe.frame import DataFrame
 
 import server_reference
 from server_reference.scripted import rule
@@ -150,3 +151,12 @@ def test_httpx2_sends_again_what_goaway_left_unprocessed():
 def over(server):
     trust = ssl.create_default_context(cafile=server.ca_file)
     return httpx2.Client(http1=False, http2=True, verify=trust, base_url=server.base_url)
+
+
+def test_a_goaway_reaches_a_client_that_is_still_sending(play):
+    client = play(OK)
+
+    client.send(*[DataFrame(5, bytes(16_000))] * 200)
+
+    assert client.to_the_end()[-1][0] == "GOAWAY"
+    assert client.closed_by == "fin"

@@ -9,6 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 import smartclient
+from server_reference.scripted.clock import ManualClock
+from server_reference.scripted.config import ScriptedConfig
+from server_reference.scripted.providers.cache_rules import CacheRules
+from server_reference.scripted.providers.rate_limits import Limits
+from server_reference.scripted.request import Received
+from server_reference.scripted.watch import Watch
 from smartclient import Client
 
 from .raw_server import RawServer, forever, reply
@@ -87,3 +93,27 @@ def test_neither_client_nor_report_shows_it():
 
     report = client.last_report
     assert KEY not in f"{client!r} {vars(client._session)} {report!r} {report} {report.to_dict()}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(
+            Received("POST", f"/v1?key={KEY}", (("x-api-key", KEY),), KEY.encode()), id="request"
+        ),
+        pytest.param(ScriptedConfig(api_keys=[KEY]), id="configuration"),
+        pytest.param(Limits(by_key={KEY: Limits()}, workspaces={KEY: "w"}), id="limits"),
+        pytest.param(CacheRules(workspaces={KEY: "w"}), id="cache"),
+    ],
+)
+def test_a_failing_test_that_shows_its_variables_shows_no_key(value):
+    assert KEY not in repr(value)
+
+
+def test_two_outcomes_of_a_call_are_refused_without_the_errors_text():
+    call = Watch(ManualClock()).scopes.new(None)
+
+    with pytest.raises(ValueError, match="error=RuntimeError") as caught:
+        call.outcome("a", error=RuntimeError(KEY))
+
+    assert KEY not in str(caught.value)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from server_reference.__main__ import _keys, main
@@ -40,3 +43,16 @@ def test_an_unknown_fault_is_one_sentence(arguments, said, capsys):
     assert main(["faults", *arguments]) == 2
 
     assert capsys.readouterr().err.startswith(said)
+
+
+@pytest.mark.parametrize("missing", ["fastapi", "hypercorn", "torch"])
+def test_serving_without_the_extra_is_one_sentence_that_names_it(missing):
+    serve = (
+        f"import sys; sys.modules[{missing!r}] = None;"
+        "from server_reference.__main__ import main; sys.exit(main(['serve']))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", serve], capture_output=True, text=True)
+
+    said = f"a server with a model needs {missing}; install smartclient[server]"
+    assert (done.returncode, done.stderr) == (2, f"smartclient-server: {said}\n")

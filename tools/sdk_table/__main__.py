@@ -14,7 +14,7 @@ from .rows import CASES, Row, row
 
 __all__ = ["main", "rows"]
 
-_AT_ONCE = 6  # most of a run is waiting
+_AT_ONCE = 4  # most of a run is waiting
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

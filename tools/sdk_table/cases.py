@@ -61,7 +61,7 @@ class Case:
         timeout: The client's limit in seconds; `None` leaves its default.
         retries: The client's `max_retries`; `None` leaves its default.
         patience: Seconds after which a step counts as still waiting.
-        alone: Whether nothing else may run beside it, since milliseconds matter.
+        alone: Whether nothing else may run beside it, since milliseconds or the processor matter.
         secret: A text whose way into the client's debug log is looked for.
         right: Outcomes of the steps, in their order, alternatives joined by `|`; by wire format
             where they differ, `*` being the others.

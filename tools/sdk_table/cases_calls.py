@@ -91,6 +91,7 @@ _BODY: Mapping[str, Case] = {
     "refused_encoding": Case(stream=False),
     "unknown_encoding": error(stream=False),
     "zero_length_chunks": Case(),
+    "zstd_frames": Case(right="answer|error"),
     "invalid_utf8": said("\ufffd(\ufffd"),
     "lone_surrogate": Case(
         plan="ask reply", right="answer|altered|error answer|error", stream=False, times=1

@@ -32,38 +32,38 @@ _CONN: Mapping[str, Case] = {
     ),
     "large_error_body": Case(parameters={"kib": 16}, times=2, connections=1, attempts=3),
     "length_and_chunks": Case(right="answer|error"),
-    "never_answers": error(timeout=0.4, stream=False),
+    "never_answers": error(timeout=0.6, stream=False),
     "no_close_notify": error(parameters={"events": 4}, tls=True),
     "reset_on_accept": Case(stream=False, times=1),
-    "silent_accept": Case(right="answer|error", timeout=0.4, stream=False, times=1),
-    "slow_accept": Case(tls=True, timeout=0.4, stream=False, times=1),
+    "silent_accept": Case(right="answer|error", timeout=1.2, stream=False, times=1),
+    "slow_accept": Case(parameters={"seconds": 4.0}, tls=True, timeout=1.2, stream=False, times=1),
     "stale_keepalive": Case(plan="ask ask", right="answer answer", stream=False),
 }
 
 _H2: Mapping[str, Case] = {
     "empty_data_frames": Case(),
-    "goaway": Case(times=1, timeout=1.0, retries=0, attempts=2),
+    "goaway": Case(times=1, timeout=1.5, retries=0, attempts=2),
     "goaway_graceful": Case(
         plan="ask ask", right="answer answer", times=1, retries=0, connections=2
     ),
-    "goaway_then_close": Case(times=1, timeout=1.0, retries=0, attempts=2),
+    "goaway_then_close": Case(times=1, timeout=1.5, retries=0, attempts=2),
     "low_max_streams": Case(
-        itl=0.5, plan="leave together", right="left answer", timeout=1.0, patience=8.0
+        itl=0.5, plan="leave together", right="left answer", timeout=1.5, patience=8.0
     ),
     "refused_stream": Case(times=1, retries=0, attempts=2),
     "rst_stream": Case(plan="ask ask", right="error answer", times=1, connections=1),
     "shrunk_window": Case(
-        plan="ask large", right="answer answer|error", times=1, timeout=1.0, retries=0
+        plan="ask large", right="answer answer|error", times=1, timeout=1.5, retries=0
     ),
     "starved_window": Case(
-        plan="ask large ask", right="answer error answer", times=1, timeout=1.0, retries=0
+        plan="ask large ask", right="answer error answer", times=1, timeout=1.5, retries=0
     ),
     "window_filling_body": Case(
         parameters={"mib": 4.0},
         plan="hold ask",
         right="answer",
         times=1,
-        timeout=1.0,
+        timeout=1.5,
         retries=0,
         patience=5.0,
     ),
@@ -71,15 +71,15 @@ _H2: Mapping[str, Case] = {
 
 _TIME: Mapping[str, Case] = {
     "abandonable_stream": Case(plan="leave", right="left"),
-    "pings_only": error(parameters={"interval": 0.1}, timeout=0.5, patience=3.0, later=_PROGRESS),
+    "pings_only": error(parameters={"interval": 0.2}, timeout=1.2, patience=4.0, later=_PROGRESS),
     "silence_before_first_event": Case(parameters={"seconds": 1.0}),
-    "slow_events": Case(parameters={"seconds": 0.1}, timeout=0.5),
-    "slow_headers": error(parameters={"seconds": 0.3}, timeout=0.6, stream=False, later=_TOTAL),
-    "stall_after": error(parameters={"events": 4}, timeout=0.5, patience=5.0),
+    "slow_events": Case(parameters={"seconds": 0.2}, timeout=1.2),
+    "slow_headers": error(parameters={"seconds": 0.4}, timeout=1.2, stream=False, later=_TOTAL),
+    "stall_after": error(parameters={"events": 4}, timeout=1.2, patience=8.0),
     "trickle": error(
         parameters={"bytes_per_second": 100, "at_once": 20},
-        timeout=0.5,
-        patience=3.0,
+        timeout=1.2,
+        patience=4.0,
         later=_TOTAL,
     ),
 }

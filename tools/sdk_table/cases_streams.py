@@ -23,7 +23,7 @@ _SSE: Mapping[str, Case] = {
     "cr_only": Case(),
     "crlf_split": Case(),
     "done_with_spaces": Case(),
-    "endless_event": error(parameters={"mib": 33.0}, patience=60.0, times=1),
+    "endless_event": error(parameters={"mib": 33.0}, patience=120.0, times=1, alone=True),
     "event_without_data": Case(),
     "frames_after_done": Case(),
     "html_instead_of_stream": error(),

@@ -24,7 +24,7 @@ _HEAD = """# Faults and clients
 
 What the official SDKs and our own client do under every fault that the scripted server plays.
 
-Written from real runs by `python -m tools.sdk_table`, in about a minute.
+Written from real runs by `python -m tools.sdk_table`, in a minute or two.
 Each client makes the calls that its documentation shows, against a server on loopback that \
 plays one fault; what is told here was counted at the server, or seen by the caller.
 `python -m tools.sdk_table reset_after cut_after` runs these two and prints their rows.

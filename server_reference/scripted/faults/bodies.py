@@ -1,6 +1,6 @@
 """Faults of the body: encodings, media types and charsets.
 
-Source: RFC 9110, section 8.4; RFC 1952 (gzip); WHATWG HTML, "Server-sent events".
+Source: RFC 9110, section 8.4; RFC 1952 (gzip); RFC 8878 (zstd); WHATWG HTML, "Server-sent events".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from ..ops import Head, Script
 from ..request import Received
 from .formats import prefix_text
-from .parameters import Number, Status
+from .parameters import Number, Seconds, Status
 from .pieces import Piece, Reply
 from .presets import Break, preset
 
@@ -35,11 +35,13 @@ __all__ = [
     "unknown_encoding",
     "wrong_charset",
     "zero_length_chunks",
+    "zstd_frames",
 ]
 
 _FLUSHED = "envoyproxy/ai-gateway PR#1927; httpx2 PR#946"
 _MIME = "web-platform-tests eventsource mime types; ollama PR#14828"
 _GZIP = 16 + zlib.MAX_WBITS
+_ZSTD_BLOCK = 128 * 1024
 
 
 @preset(
@@ -147,6 +149,28 @@ def zero_length_chunks() -> Break:
 
 
 @preset(
+    "BODY",
+    "httpx2 PR#946",
+    right="Go on with the next frame, across reads; refuse it by name where it was not asked for.",
+)
+def zstd_frames(gap: Seconds = 0.001) -> Break:
+    """The body is zstd, each event a frame of its own that comes in two writes.
+
+    Args:
+        gap: Seconds between the two.
+    """
+
+    def halves(reply: Reply) -> Iterable[Piece]:
+        for piece in reply.pieces:
+            frame = _zstd_frame(piece.data)
+            middle = len(frame) // 2
+            yield replace(piece, data=frame[:middle])
+            yield Piece(frame[middle:], wait=gap)
+
+    return lambda reply, received: _encoded(reply, halves(reply), "zstd")
+
+
+@preset(
     "SSE", _MIME, right="No events: a typed error with the first bytes of the page.", needs="stream"
 )
 def html_instead_of_stream(status: Status = 200) -> Break:
@@ -232,6 +256,16 @@ def _gzip(pieces: Iterable[Piece], flush: Literal[0, 2] | int) -> Iterable[Piece
         if data:
             yield replace(piece, data=data)
     yield Piece(encoder.flush())
+
+
+def _zstd_frame(data: bytes) -> bytes:
+    """`data` as one frame of blocks that are not compressed."""
+    # Magic number; a single segment whose size has four bytes.
+    head = b"\x28\xb5\x2f\xfd\xa0" + len(data).to_bytes(4, "little")
+    blocks = [data[at : at + _ZSTD_BLOCK] for at in range(0, len(data), _ZSTD_BLOCK)] or [b""]
+    heads = [(len(block) << 3).to_bytes(3, "little") for block in blocks]
+    heads[-1] = (len(blocks[-1]) << 3 | 1).to_bytes(3, "little")  # the last one says so
+    return head + b"".join(one + block for one, block in zip(heads, blocks, strict=True))
 
 
 def _encoded(reply: Reply, pieces: Iterable[Piece], name: str = "gzip") -> Script:

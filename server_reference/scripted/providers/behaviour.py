@@ -95,7 +95,7 @@ class Behaviour(Provider, Observer):
         return Usage(
             uncached=reading.uncached,
             cache_read=reading.cache_read,
-            cache_write=reading.cache_write,
+            cache_write=reading.cache_write or dict.fromkeys(["30m"] * reading.tells_writes, 0),
             output=visit.output,
             reply_fields=reading.reply_fields,
             usage_fields=reading.usage_fields,

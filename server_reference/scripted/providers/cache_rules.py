@@ -28,6 +28,7 @@ MINIMUM_TOKENS: Mapping[str, int] = MappingProxyType(
         "claude-opus-5": 512,
         "claude-fable-5": 512,
         "claude-mythos-5": 512,
+        "claude-mythos-preview": 2048,
         "claude-sonnet-5-5": 512,
         "claude-haiku-5-5": 512,
         "claude-opus-4-8": 1024,
@@ -87,7 +88,7 @@ class CacheRules:
     count: Callable[[str], int] = estimate_tokens
     eviction_rate: float = 0.0
     seed: int = 0
-    workspaces: Mapping[str, str] = field(default_factory=dict)
+    workspaces: Mapping[str, str] = field(default_factory=dict, repr=False)
     diagnosis: Literal["ready", "pending"] = "ready"
     max_entries: int = 100_000
 

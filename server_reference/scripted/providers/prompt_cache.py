@@ -35,6 +35,7 @@ class Reading:
         input_tokens: `uncached` + `cache_read` + what is in `cache_write`.
         cache_write: Tokens by time to live in the provider's words, such as `{"5m": 1200}`.
         is_prewarm: Whether nothing is to be generated.
+        tells_writes: Whether the usage says what was written even where that is nothing.
         reply_fields: What the reply's object says besides, such as `diagnostics`.
         usage_fields: What its usage says besides.
         on_accept: What `accept` does, once.
@@ -45,6 +46,7 @@ class Reading:
     cache_read: int = 0
     cache_write: dict[str, int] = field(default_factory=dict)
     is_prewarm: bool = False
+    tells_writes: bool = False
     reply_fields: dict[str, Any] = field(default_factory=dict)
     usage_fields: dict[str, Any] = field(default_factory=dict)
     on_accept: list[Callable[[], None]] = field(default_factory=list, repr=False)
@@ -148,6 +150,7 @@ class PromptCache:
         hit = self._find(prompt, [i for i in request.looked_up if prompt.end(i) >= least])
         reading = self._settled(received, prompt, marks, hit, OPENAI_TTLS)
         reading.is_prewarm = request.options.is_prewarm
+        reading.tells_writes = True
         if received.api == "openai.responses":
             self._tell_openai(received, caller, request, reading)
         return reading

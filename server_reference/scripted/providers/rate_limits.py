@@ -36,8 +36,8 @@ class Limits:
     tokens_per_minute: int | None = None
     input_tokens_per_minute: int | None = None
     output_tokens_per_minute: int | None = None
-    by_key: Mapping[str, Limits] = field(default_factory=dict)
-    workspaces: Mapping[str, str] = field(default_factory=dict)
+    by_key: Mapping[str, Limits] = field(default_factory=dict, repr=False)
+    workspaces: Mapping[str, str] = field(default_factory=dict, repr=False)
     form: str = "seconds"
     should_retry: bool | None = None
 

@@ -124,6 +124,24 @@ def test_counters_and_verdict(admin, server):
     assert ask(admin, "GET", "/verdict?ignore=misplaced")[0] == 400
 
 
+def test_reset_frees_a_call_whose_caller_died(admin):
+    ask(admin, "POST", "/calls")
+    assert ask(admin, "POST", "/calls")[0] == 409
+
+    ask(admin, "POST", "/reset")
+
+    assert ask(admin, "POST", "/calls")[0] == 200
+
+
+def test_no_entries_are_no_connections_either(admin, server):
+    with RawClient(server) as client:
+        client.ask()
+
+    _, journal = ask(admin, "GET", "/journal?limit=0")
+
+    assert (journal["entries"], journal["connections"]) == ([], [])
+
+
 def test_reset_forgets_and_plays_from_the_start(admin, server):
     with RawClient(server) as client:
         client.ask()

@@ -67,6 +67,8 @@ def test_a_token_is_made_up_and_printed(monkeypatch, capsys):
     ("text", "why"),
     [
         pytest.param("{", "no JSON", id="no-json"),
+        pytest.param("[" * 100_000, "no JSON", id="no-end"),
+        pytest.param('["x"]', "rules[0]: a rule is an object", id="no-rule"),
         pytest.param('{"then": "x"}', "must hold a list of rules, not dict", id="no-list"),
         pytest.param('[{"then": "x", "usr": 1}]', "did you mean 'user'", id="unknown-field"),
     ],
@@ -89,3 +91,9 @@ def test_a_short_token_is_refused_without_being_shown(monkeypatch, capsys):
     assert status == 2
     assert "at least 16 characters" in error
     assert KEY[:9] not in error
+
+
+def test_a_port_of_the_admin_api_that_is_none_is_one_sentence(monkeypatch, capsys):
+    status, _, why = run(monkeypatch, capsys, "--admin-port", "70000")
+
+    assert (status, why) == (2, "smartclient-server: port must be 0 to 65535, not 70000\n")

@@ -48,9 +48,13 @@ class Wire(asyncio.Transport):
 class Bytes(Observer):
     def __init__(self):
         self.counted = []
+        self.ends = []
 
     def wrote(self, received, op, num_bytes):
         self.counted.append((type(op).__name__, num_bytes))
+
+    def ended(self, received, how):
+        self.ends.append(how)
 
 
 class Breakage(Observer):
@@ -61,13 +65,20 @@ class Breakage(Observer):
         self.errors.append(error)
 
 
-def written(script, *sent, observers=()):
+class Lost(Wire):
+    """The connection turns out to be gone when something is written to it."""
+
+    def is_closing(self):
+        return len(self.writes) > 0
+
+
+def written(script, *sent, observers=(), kind=Wire):
     """Each write of the server to a client that sends this, as it reaches the socket."""
 
     async def talk():
         clock = ManualClock(auto_advance=True)
         service = ScriptedService(RuleBook(rules_of(script)), clock=clock, observers=observers)
-        wire = Wire()
+        wire = kind()
         front = Http1(service.opened(is_tls=False), service)
         front.connection_made(wire)
         for data in sent:
@@ -162,6 +173,16 @@ def test_a_line_that_is_too_long_is_not_read_on(num_more):
         return was_read, wire.is_read, len(wire.writes)
 
     assert asyncio.run(talk()) == (num_more == 64, True, 1 + num_more)
+
+
+@pytest.mark.parametrize("wait", [[], [Wait(0)]], ids=["at-once", "waits"])
+@pytest.mark.parametrize(("kind", "how"), [(Wire, "complete"), (Lost, "abandoned")])
+def test_a_reply_that_could_not_leave_is_not_complete(kind, how, wait):
+    observer = Bytes()
+
+    written([Head(200), *wait, Body(b"abc"), End()], GET, observers=[observer], kind=kind)
+
+    assert observer.ends == [how]
 
 
 class Stuck(Wire):

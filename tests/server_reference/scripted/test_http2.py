@@ -8,7 +8,7 @@ import pytest
 from h2.connection import H2Connection
 
 from server_reference.scripted.clock import ManualClock
-from server_reference.scripted.hooks import Connection
+from server_reference.scripted.hooks import Connection, Observer
 from server_reference.scripted.http2 import Http2
 from server_reference.scripted.ops import Body, End, Head, Wait
 from server_reference.scripted.rules import RuleBook, rules_of
@@ -46,11 +46,27 @@ class Writes(asyncio.Transport):
         return False
 
 
-def played(script, writes):
+class Lost(Writes):
+    """The connection turns out to be gone when a reply is written to it."""
+
+    def is_closing(self):
+        return len(self.sizes) > 0
+
+
+class Ends(Observer):
+    def __init__(self):
+        self.told = []
+
+    def ended(self, received, how):
+        self.told.append(how)
+
+
+def played(script, writes, *observers):
     """What the front writes for one request, after its greeting."""
 
     async def scenario():
-        service = ScriptedService(RuleBook(rules_of(script)), clock=ManualClock(auto_advance=True))
+        clock = ManualClock(auto_advance=True)
+        service = ScriptedService(RuleBook(rules_of(script)), clock=clock, observers=observers)
         front, client = Http2(Connection(1, 0.0), service), H2Connection()
         front.connection_made(writes)
         client.initiate_connection()
@@ -92,3 +108,13 @@ def test_who_reads_nothing_is_read_no_more_until_it_does():
     front.resume_writing()
 
     assert (paused, writes.is_paused) == (True, False)
+
+
+@pytest.mark.parametrize("wait", [[], [Wait(0)]], ids=["at-once", "waits"])
+@pytest.mark.parametrize(("kind", "how"), [(Writes, "complete"), (Lost, "abandoned")])
+def test_a_reply_that_could_not_leave_is_not_complete(kind, how, wait):
+    ends = Ends()
+
+    played([Head(200), *wait, Body(b"ab"), End()], kind(), ends)
+
+    assert ends.told == [how]

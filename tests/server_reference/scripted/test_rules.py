@@ -108,6 +108,7 @@ def test_a_rule_can_come_from_json():
     ("given", "said"),
     [
         ({"model": "x"}, "a rule needs then"),
+        ({"than": "x"}, "did you mean 'then'"),
         ({"then": "x", "modle": "y"}, "did you mean 'model'"),
         ({"then": "x", "when": "y"}, "'when' is no field of a rule"),
         ({"then": {"txt": "x"}}, "did you mean 'text'"),
@@ -138,6 +139,12 @@ def test_a_server_takes_rules_or_what_one_plays(given, count):
 def test_rules_do_not_mix_with_what_is_none():
     with pytest.raises(TypeError, match="rule 2 of 2 is no rule"):
         rules_of([rule("x"), "y"])
+
+
+@pytest.mark.parametrize("then", [rule("x"), [rule("x")]])
+def test_a_rule_is_played_by_no_other(then):
+    with pytest.raises(TypeError, match="then is a rule already; give a server rules by"):
+        rule(then)
 
 
 def test_a_condition_may_change_the_rules():

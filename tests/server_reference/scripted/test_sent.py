@@ -28,6 +28,7 @@ def whole(status=200, length=None, **fields: object) -> list[Op]:
 
 FINISH = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
 DONE = b"data: [DONE]\n\n"
+LONG = [b'data: {"choices":[{"delta":{"content":"' + b"a" * 2**20 + b'"}}]}\n\n'] * 3
 FAILED = {"choices": [{"index": 0, "delta": {}, "finish_reason": "error"}]}
 GZIP = (b"\x1f\x8b", b"\x08")
 ENCODED = (("content-encoding", "gzip"),)
@@ -106,6 +107,8 @@ def test_the_error(ops, error, is_money):
         pytest.param(whole(a=1, length=99), "complete", False, id="shorter-than-declared"),
         pytest.param(stream(event(**CHUNK), DONE), "abandoned", True, id="stream"),
         pytest.param(stream(DONE), "complete", False, id="nothing-but-the-mark"),
+        pytest.param(stream(event(**CHUNK), *LONG, DONE), "complete", True, id="after-megabytes"),
+        pytest.param(stream(*LONG, LONG[0] + DONE), "complete", True, id="in-a-long-write"),
         pytest.param(stream(event(**CHUNK)), "complete", False, id="no-last-event"),
         pytest.param(stream(event(**FINISH)), "complete", True, id="finished-without-done"),
         pytest.param(stream(event(**FAILED)), "complete", False, id="finished-by-an-error"),

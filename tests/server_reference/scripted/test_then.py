@@ -107,7 +107,10 @@ def test_json_can_be_a_reply_for_any_endpoint():
     [
         ({"txt": "Hi"}, "did you mean 'text'"),
         ({"status": 500, "mesage": "x"}, "did you mean 'message'"),
-        ({"json": {}, "headrs": {}}, "did you mean 'headers'"),
+        ({"json": {}, "headrs": {}}, "no field of a reply; did you mean 'headers'"),
+        ({"error": 529}, 'error must be an object such as {"status": 529}, not int'),
+        ({"error": {"status": "x"}}, "error: status must be int, not str"),
+        ({"error": {"stats": 529}}, "no field of an error; did you mean 'status'"),
         (5, "a string or an object, not int"),
         ({"json": {}, "headers": ["x"]}, "headers must be an object of texts, not list"),
     ],

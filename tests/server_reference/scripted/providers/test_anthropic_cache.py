@@ -274,3 +274,19 @@ class TestPrewarm:
         message = asking.refuse(messages("wait", max_tokens=0, **fields))
 
         assert message.startswith(f"{path}: cannot be used with max_tokens 0")
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens"),
+    [
+        pytest.param("claude-sonnet-5-5-20261001", 512, id="the-longest-name-counts"),
+        pytest.param("claude-sonnet-5-20260301", 1024, id="not-the-next-version"),
+        pytest.param("claude-mythos-preview", 2048, id="preview"),
+        pytest.param("anthropic/claude-haiku-4-5", 4096, id="behind-a-router"),
+    ],
+)
+def test_the_shortest_prefix_is_that_of_the_model(asking, model, tokens):
+    short, enough = ([marked(text(number))] for number in (tokens - 1, tokens))
+
+    assert asking.begin(messages("q", model=model, system=short)).cache_write == {}
+    assert asking.begin(messages("q", model=model, system=enough)).cache_write == {"5m": tokens}

@@ -44,6 +44,18 @@ def test_a_call_is_told_what_it_read_and_wrote(clock):
     assert second == Usage(uncached=1, cache_read=1000, output=2)
 
 
+@pytest.mark.parametrize(
+    ("model", "told"), [("gpt-5.6", {"30m": 0}), ("gpt-5.1", {})], ids=["tells-writes", "older"]
+)
+def test_nothing_written_is_told_where_writes_are(clock, model, told):
+    behaviour = Behaviour(clock, prompt_cache=CacheRules())
+
+    for _ in range(2):
+        usage = call(behaviour, chat(text(2000), model=model))
+
+    assert usage.cache_write == told
+
+
 def test_thinking_and_tool_calls_count_as_output(clock):
     behaviour = Behaviour(clock, prompt_cache=CacheRules())
     tool = {"name": "tool", "arguments": {"a": 1}}
