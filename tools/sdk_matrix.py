@@ -31,6 +31,7 @@ ANTHROPIC = ("0.125", "1.latest", "2.latest")
 ALSO = (
     "pytest>=8.3",
     "pytest-timeout>=2.3",
+    "trustme>=1.2",
     "boto3>=1.35",
     "pytest-httpx>=0.35",
     "respx>=0.22",

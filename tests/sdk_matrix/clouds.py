@@ -35,10 +35,15 @@ class Azure:
 
     def __init__(self, package: Any, *, is_async: bool) -> None:
         self._kind = package.AsyncAzureOpenAI if is_async else package.AzureOpenAI
+        self._plain = package.AsyncOpenAI if is_async else package.OpenAI
         self._is_async = is_async
 
     def client(self, server: Any, **options: Any) -> Any:
         return self._kind(azure_endpoint=server.base_url, api_version="2025-01-01", **options)
+
+    def plain(self, server: Any, api_key: Any) -> Any:
+        """No client of Azure's, but one that is given a function for its key."""
+        return self._plain(base_url=f"{server.base_url}/v1", api_key=api_key)
 
     def provider(self, given: list[str], *, fails_from: int = 100) -> Any:
         """Gives a new token each time, and notes it."""

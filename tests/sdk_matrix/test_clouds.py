@@ -20,10 +20,6 @@ def at_once(state):
     return 0.0
 
 
-def tokens_of(server) -> list[str | None]:
-    return [entry.header("x-token") for entry in server.journal.entries()]
-
-
 # Azure.
 
 
@@ -120,3 +116,19 @@ async def test_an_edit_of_ours_comes_before_the_signature(bedrock):
 
     assert signed.checked == [True, True]
     assert [json.loads(body)["top_k"] for body in signed.bodies] == [7, 7]
+
+
+@AZURE
+async def test_a_function_for_a_key_is_asked_before_each_attempt(azure):
+    given, came = [], []
+
+    def answer(request):
+        came.append(request.header("authorization"))
+        return [ErrorAnswer(503), "Paris"][len(came) - 1]
+
+    with server_reference.scripted(answer) as server:
+        client = smartclient.wrap(azure.plain(server, azure.provider(given)), wait=at_once)
+        await settled(client.chat.completions.create(model="tiny", messages=ASKED))
+        await settled(client.close())
+
+    assert came == ["Bearer token-1", "Bearer token-2"]
