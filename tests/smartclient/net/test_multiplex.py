@@ -43,7 +43,7 @@ class Pair:
         self.pool.fill(self.link, self.link.room)
         self.lane = self.link.lane("me")
 
-    def keep(self, connection, expires, monotonic, *, last=True) -> None:
+    def keep(self, connection, expires, *, last=True) -> None:
         self.pool.release(connection, expires, last=last)
 
     def response(self, *, is_first: bool = True, **changes) -> Response:
