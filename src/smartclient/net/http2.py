@@ -98,6 +98,11 @@ class Http2:
         """Whether another stream can be opened."""
         return not self.is_used_up and len(self.streams) < self.most
 
+    @property
+    def is_starved(self) -> bool:
+        """Whether the server lets no request's body pass."""
+        return self._h2.outbound_flow_control_window <= 0
+
     def open(self, reply: StreamReply, fields: Fields, *, ends: bool) -> None:
         """Send the head of a request, or all of one without a body."""
         reply.number = number = self._h2.get_next_available_stream_id()

@@ -135,10 +135,12 @@ class Multiplex(Link):
         if self.is_cut:
             return
         if reply is not None:
+            if lane.is_sending and (self._is_write_paused or self.state.is_starved):
+                self.state.is_used_up = True  # what stopped it may stop every call after it
             self.state.reset(reply)
             self.write_pending()
         now = REAL()
-        if self.is_worn(now):
+        if self.state.is_used_up or self.is_worn(now):
             self.pool.resize(self, 0)
         bound = self.pool.life.bound(now, lane.idle_expiry)
         self._keep(self, None if bound is None else now + bound)

@@ -273,6 +273,33 @@ def test_upload_that_nobody_takes_is_a_timeout():
     run(scenario)
 
 
+@pytest.mark.parametrize("stops", ["window", "kernel"])
+def test_connection_on_which_an_upload_got_stuck_carries_no_further_call(stops):
+    async def scenario(pair):
+        if stops == "kernel":
+            pair.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        response = pair.response(body=b"x" * 500_000, timeout=Timeout(write=0.02))
+        with pytest.raises(ExchangeError, match="took nothing"):
+            await response._send(b"")
+        response.cut()
+        assert (pair.pool.take(0.0), pair.pool.counts, pair.link.is_cut) == (None, Counts(), True)
+
+    run(scenario)
+
+
+def test_upload_that_its_own_window_stopped_leaves_the_connection():
+    async def scenario(pair):
+        pair.server.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 1_000})
+        await pair.say()
+        response = pair.response(body=b"x" * 9_000, timeout=Timeout(write=0.02))
+        with pytest.raises(ExchangeError, match="took nothing"):
+            await response._send(b"")
+        response.cut()
+        assert pair.pool.take(0.0) is pair.link
+
+    run(scenario)
+
+
 def test_upload_is_interrupted_by_the_end_of_the_connection():
     async def scenario(pair):
         response = pair.response(body=b"x" * 500_000)
