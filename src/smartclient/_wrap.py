@@ -6,7 +6,6 @@ import copy
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from ._call import Timeout
 from ._carry import carried, given_names
 from ._pipeline import Pipeline
 from ._settings import Settings, settings_of
@@ -44,8 +43,7 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
     """
     target: Any = client
     chosen = settings_of(settings, options)
-    usual, given = Timeout(), chosen.timeout
-    if any(getattr(given, name) != getattr(usual, name) for name in _SDKS_OWN):
+    if any(getattr(chosen.timeout, n) != getattr(_USUAL.timeout, n) for n in _SDKS_OWN):
         raise ValueError(
             "the SDK's own timeout holds where it is wrapped: give it to its client, or to the "
             "call; first_event, idle and total of a Timeout are ours"
