@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
@@ -148,7 +149,11 @@ class Timeout(Struct, frozen=True, kw_only=True):
 
 
 class Deadline(Struct, frozen=True):
-    """Until when something must have happened, in monotonic seconds, and whose limit that is."""
+    """Until when something must have happened, and whose limit that is.
+
+    Attributes:
+        at: In the seconds of `time.monotonic`, whatever the client's clock says.
+    """
 
     at: float
     limit: Literal["first_event", "idle", "total"]
@@ -187,14 +192,12 @@ class Timeline(Struct):
     deadline: Deadline | None = None
     carrier: tuple[Any, Any] | None = None
 
-    def within(
-        self, timeout: float | None, now: Callable[[], float]
-    ) -> tuple[float | None, Deadline | None]:
+    def within(self, timeout: float | None) -> tuple[float | None, Deadline | None]:
         """How long to wait at most, and the deadline if it is what bounds the wait."""
         deadline = self.deadline
         if deadline is None:
             return timeout, None
-        left = max(0.0, deadline.at - now())
+        left = max(0.0, deadline.at - monotonic())
         return (timeout, None) if timeout is not None and timeout < left else (left, deadline)
 
 

@@ -156,7 +156,7 @@ class AsyncConnections:
 
     async def _queue(self, pool: Pool[Link], call: Call, timeline: Timeline) -> Link | None:
         loop = asyncio.get_running_loop()
-        timeout, by = timeline.within(call.timeout.pool, self._clock.monotonic)
+        timeout, by = timeline.within(call.timeout.pool)
         future = loop.create_future()
         waiter = Waiter[Link](partial(_resolve, future), self)
         pool.wait(waiter)

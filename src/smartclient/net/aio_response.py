@@ -157,7 +157,7 @@ class Response:
         """Write one piece; what went wrong, unless it was our own patience."""
         connection, timeline = self._connection, self._timeline
         origin, reused = self._call.origin, timeline.reused
-        timeout, by = timeline.within(self._call.timeout.write, self._clock.monotonic)
+        timeout, by = timeline.within(self._call.timeout.write)
         try:
             await connection.write(data, timeout)
         except TimeoutError:
@@ -185,7 +185,7 @@ class Response:
         """Wait for what comes next; a failure cuts the connection."""
         connection, timeline = self._connection, self._timeline
         origin, reused = self._call.origin, timeline.reused
-        timeout, by = timeline.within(self._call.timeout.read, self._clock.monotonic)
+        timeout, by = timeline.within(self._call.timeout.read)
         failure = connection.failure
         try:
             if not self._is_mine():

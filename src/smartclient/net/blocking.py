@@ -123,7 +123,7 @@ class Connections:
         route = self._routes.to(call.origin)
         pool, connection, waiter = LOBBY.enter(route, started, self)
         if waiter is not None:
-            timeout, by = timeline.within(call.timeout.pool, monotonic)
+            timeout, by = timeline.within(call.timeout.pool)
             is_granted = LOBBY.wait(pool, waiter, timeout)
             connection = waiter.connection
             timeline.pool = Span(begun, self._clock.monotonic())

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from .._call import Call, Headers, Span, Timeline
@@ -116,7 +116,7 @@ class Response:
         timeline.reused, timeline.carrier = connection.num_exchanges > 0, connection.carrier
         connection.num_exchanges += 1
         started = self._clock.monotonic()
-        failure = _write(connection, self._call, head, timeline, self._clock.monotonic)
+        failure = _write(connection, self._call, head, timeline)
         timeline.send = Span(started, self._clock.monotonic())
         if failure is not None:
             if failure.sent == "nothing" and timeline.reused and failure.kind == "write":
@@ -157,7 +157,7 @@ class Response:
         if parser.failure is not None:
             self.cut()
             raise failures.broken(origin, parser.failure, reused=reused) from parser.failure
-        timeout, by = timeline.within(self._call.timeout.read, self._clock.monotonic)
+        timeout, by = timeline.within(self._call.timeout.read)
         try:
             data = connection.receive(timeout)
             if connection.is_cut:
@@ -208,7 +208,6 @@ def _write(
     call: Call,
     head: bytes,
     timeline: Timeline,
-    monotonic: Callable[[], float],
 ) -> ExchangeError | None:
     """Write the whole request; what went wrong."""
     origin, reused = call.origin, connection.num_exchanges > 1
@@ -216,7 +215,7 @@ def _write(
     for piece in _pieces(head, call.body):
         rest: bytes | memoryview = piece
         while rest:
-            timeout, by = timeline.within(call.timeout.write, monotonic)
+            timeout, by = timeline.within(call.timeout.write)
             try:
                 written = connection.send(rest, timeout)
             except TimeoutError:

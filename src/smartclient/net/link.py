@@ -10,6 +10,7 @@ import asyncio
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from .._call import Call, Headers, Origin, Timeline
@@ -216,9 +217,16 @@ class Link(Aging, Awaited, asyncio.Protocol, ABC):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if isinstance(exc, OSError):
+            self._take_rest()
             self._fail(exc)
         else:
             self._end()
+
+    def _take_rest(self) -> None:
+        """What came before a write failed, of which asyncio reads no more: it may say why."""
+        with suppress(OSError):
+            while not self.is_cut and (data := self._sock.recv(65_536)):
+                self.data_received(data)
 
     def pause_writing(self) -> None:
         self._is_write_paused = True

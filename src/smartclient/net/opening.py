@@ -48,7 +48,7 @@ async def open_stream(
     """
     opening = _Opening(route, pool, keep, timeline, monotonic)
     started = REAL()
-    timeout, by = timeline.within(timeout, monotonic)
+    timeout, by = timeline.within(timeout)
     try:
         async with asyncio.timeout(timeout):
             return await opening.run()

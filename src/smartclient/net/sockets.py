@@ -200,7 +200,7 @@ class Opener:
     ) -> None:
         self._route, self._pool = route, pool
         self._timeline, self._monotonic = timeline, monotonic
-        self._timeout, self._by = timeline.within(timeout, monotonic)
+        self._timeout, self._by = timeline.within(timeout)
         self._started = REAL()
         self._looked_up_at: float | None = None
         self._sock: socket.socket | None = None

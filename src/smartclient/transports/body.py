@@ -71,7 +71,7 @@ class _Ending:
         self._response = response
         self._patience = patience
         self.intake = Intake(reply, clock)
-        patience.head(clock.monotonic(), is_stream=self.intake.is_events)
+        patience.head(is_stream=self.intake.is_events)
         self.is_over = False
         self._attempt, self._clock = attempt, clock
         self._leftovers = leftovers
@@ -109,7 +109,7 @@ class _Ending:
             chunk = self.intake.take(data)
             self.intake.hold(chunk)
             whole = self.intake.terminal
-            self._patience.came(chunk.at, content=chunk.has_content, whole=whole)
+            self._patience.came(content=chunk.has_content, whole=whole)
             return
         self.intake.end()
         failure = self.intake.failure
@@ -158,7 +158,7 @@ class Body(_Ending):
     def fetch(self) -> bool:
         """Hold back the next bytes from the connection; `False` at the end."""
         try:
-            self._patience.begin(self._clock.monotonic())
+            self._patience.begin()
             data = self._response.read()
             self._came(data)
         except ExchangeError as error:
@@ -229,7 +229,7 @@ class AsyncBody(_Ending):
     async def fetch(self) -> bool:
         """Hold back the next bytes from the connection; `False` at the end."""
         try:
-            self._patience.begin(self._clock.monotonic())
+            self._patience.begin()
             data = await self._response.read()
             self._came(data)
         except ExchangeError as error:

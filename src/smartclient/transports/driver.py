@@ -154,9 +154,9 @@ class Performer(_Performing):
 
     def exchange(self, call: Call) -> Reply:
         attempt = self._begin(call)
-        patience = Patience(call, attempt)
+        patience = Patience(call, attempt, attempt.started)
         try:
-            patience.begin(attempt.started)
+            patience.begin()
             response = self._connector.exchange(call, attempt.timeline)
         except ExchangeError as error:
             self._failed(attempt, error)
@@ -228,9 +228,9 @@ class AsyncPerformer(_Performing):
 
     async def exchange(self, call: Call) -> Reply:
         attempt = self._begin(call)
-        patience = Patience(call, attempt)
+        patience = Patience(call, attempt, attempt.started)
         try:
-            patience.begin(attempt.started)
+            patience.begin()
             response = await self._connector.exchange(call, attempt.timeline)
         except ExchangeError as error:
             self._failed(attempt, error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from .._call import Attempt, Call, Deadline
 from .._errors import ExchangeError
 from ..net.failures import late, stage_of
+from ..net.options import REAL
 
 __all__ = ["Patience"]
 
@@ -17,36 +18,39 @@ class Patience:
     """The deadlines of one attempt.
 
     Time that the reader takes between two reads is no silence of the server's; it does count
-    in total.
+    in total. All of it is real time, as that of connections is.
+
+    Args:
+        now: The time of the client's clock, by which the call has begun.
     """
 
     __slots__ = ("_attempt", "_call", "_has_content", "_left", "_since", "_total")
 
-    def __init__(self, call: Call, attempt: Attempt) -> None:
+    def __init__(self, call: Call, attempt: Attempt, now: float) -> None:
         self._call, self._attempt = call, attempt
+        self._since = REAL()
+        self._total: Deadline | None = None
         limit = call.timeout.total
-        self._total = (
-            None if limit is None else Deadline(call.trace.started + limit, "total", limit)
-        )
+        if limit is not None:
+            self._total = Deadline(self._since + call.trace.started + limit - now, "total", limit)
         self._has_content = False
         # Seconds of silence that are left; `None` where no event is awaited.
         self._left = call.timeout.first_event if call.is_stream and call.adapter else None
-        self._since = attempt.started
 
-    def head(self, now: float, *, is_stream: bool) -> None:
+    def head(self, *, is_stream: bool) -> None:
         """The reply's head is here; whether events follow."""
         if not is_stream:
             self._left = None
         elif self._left is not None:
-            self._left -= now - self._since
+            self._left -= REAL() - self._since
 
-    def begin(self, now: float) -> None:
+    def begin(self) -> None:
         """A wait begins.
 
         Raises:
             ExchangeError: The time for the whole call is over.
         """
-        self._since = now
+        now = self._since = REAL()
         silence = self._silence()
         total = self._total
         deadline = silence if total is None or (silence and silence.at < total.at) else total
@@ -54,7 +58,7 @@ class Patience:
         if total is not None and total.at <= now:
             raise self._late(total)
 
-    def came(self, now: float, *, content: bool, whole: bool) -> None:
+    def came(self, *, content: bool, whole: bool) -> None:
         """Something came.
 
         Args:
@@ -64,6 +68,7 @@ class Patience:
         Raises:
             ExchangeError: It was too late, though the connection was never silent.
         """
+        now = REAL()
         if whole:
             self._left = self._total = None
         elif content:
