@@ -217,13 +217,16 @@ def start(config: ServerConfig) -> Server:
 def _listen(config: ServerConfig) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-        return socket.create_server((config.host, config.port), family=family, backlog=_BACKLOG)
+        listener = socket.create_server((config.host, config.port), family=family, backlog=_BACKLOG)
     except OSError as error:
         where = f"{config.host}:{config.port}"
         why = (error.strerror or str(error)).partition(" (while ")[0]
         is_port = error.errno in (errno.EADDRINUSE, errno.EACCES)
         advice = "choose another port, or 0 for a free one" if is_port else "check the host"
         raise ServerStartError(f"cannot listen on {where}: {why}; {advice}") from error
+    # Inherited by what is accepted; asyncio sets it only on sockets whose protocol is named.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _url(listener: socket.socket) -> str:

@@ -257,7 +257,10 @@ def _provider_state(config: ScriptedConfig) -> list[Behaviour]:
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    # Inherited by what is accepted; asyncio sets it only on sockets whose protocol is named.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _url(listener: socket.socket, scheme: str) -> str:

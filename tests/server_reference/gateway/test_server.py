@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+import socket
 
 import pytest
 
 from server_reference.__main__ import main
 from server_reference.gateway import server as module
+from server_reference.gateway.config import ServerConfig
 
 
 @pytest.fixture
@@ -45,3 +47,12 @@ def test_connections_are_kept_for_75_seconds_and_any_number_of_requests():
 
     assert config.keep_alive_timeout == 75
     assert config.keep_alive_max_requests >= 10**9
+
+
+def test_a_token_does_not_wait_for_the_one_before_it():
+    with (
+        module._listen(ServerConfig.of("tiny", {"port": 0})) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

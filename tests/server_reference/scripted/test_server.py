@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 import server_reference
 from server_reference.scripted import ManualClock, rule
 from server_reference.scripted.providers import Limits
+from server_reference.scripted.server import _listen
 from tests.server_reference.scripted.raw_client import RawClient, chat
 
 
@@ -91,3 +94,12 @@ def test_rules_are_replaced_by_what_a_server_takes():
             server.rules.replace(3)
 
         assert b"new" in client.ask()
+
+
+def test_a_small_piece_does_not_wait_for_the_one_before_it():
+    with (
+        _listen("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
