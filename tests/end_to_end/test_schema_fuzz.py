@@ -37,6 +37,7 @@ ADMIN = ["--checks", f"{OWN},status_code_conformance,response_schema_conformance
 # The short form is the same requests each time: every bound is crossed, a few fit, and a few are
 # drawn. The long form searches anew.
 SHORT = """
+request-timeout = 60
 phases.examples.enabled = false
 phases.stateful.enabled = false
 phases.coverage.generation.mode = "negative"
@@ -44,6 +45,7 @@ phases.fuzzing.generation.max-examples = 5
 seed = 1
 """
 LONG = """
+request-timeout = 60
 phases.examples.enabled = false
 phases.stateful.enabled = false
 generation.max-examples = 100
