@@ -106,4 +106,5 @@ TESTED = {
     "gzip_members",
     "gzip_unflushed",
     "zero_length_chunks",
+    "zstd_frames",
 }
