@@ -114,8 +114,7 @@ class Connections:
         self._is_closed = True
         if self._streams is not None:
             self._streams.close()
-        for connection in LOBBY.evict(self):
-            drop(connection)
+        LOBBY.evict(self)
 
     def _obtain(self, call: Call, timeline: Timeline) -> SocketConnection:
         self._check_open()
