@@ -215,7 +215,11 @@ class _SyncRun(_Run):
                 client.close()
 
     def suffer(self, way: str, random: Random, client: Any) -> None:
-        stream = self.case.ask(client)
+        try:
+            stream = self.case.ask(client)
+        except Exception:
+            self.result.early += 1
+            raise
         if way == "never read":
             return
         left = 99 if way == "read" else random.randint(1, 6)
@@ -307,7 +311,7 @@ class _AsyncRun(_Run):
 
 
 def _descriptors() -> int:
-    return len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 def _is_ours(one: object) -> bool:

@@ -19,6 +19,7 @@ import server_reference
 from server_reference.scripted import Answer, faults_at
 from smartclient import AsyncClient, pool_stats
 
+from .http2_sides import until
 from .raw_server import CHUNKED, Peer, RawServer
 
 ASKED: dict[str, Any] = {"model": "m", "max_tokens": 8, "messages": []}
@@ -141,8 +142,7 @@ def test_a_cancel_between_the_end_and_the_drain_leaves_the_connection_to_the_nex
         client = AsyncClient(base_url=server.base_url, api_key="k", http_version="1.1")
         stream = await client.messages.create(stream=True, **ASKED)
         task = asyncio.create_task(_read(stream))
-        while pool_stats().active:
-            await asyncio.sleep(0)
+        await until(lambda: not pool_stats().active)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await client.messages.create(**ASKED)
