@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from .wire.encode import encode
+from .wire.sse import MAX_EVENT_BYTES
 
 if TYPE_CHECKING:
     from ._flow import Tap
@@ -255,6 +256,7 @@ class Call(Struct, frozen=True, kw_only=True):
         payload: The body's JSON, where an adapter recognised the call.
         adapter: What understands this call's wire format; `None` lets it pass untouched.
         max_retries: The caller's own limit for this call; `None` leaves it to the policy.
+        max_event_bytes: The largest event of a stream that is read.
     """
 
     method: str
@@ -267,6 +269,7 @@ class Call(Struct, frozen=True, kw_only=True):
     adapter: Adapter | None = None
     timeout: Timeout = Timeout()
     max_retries: int | None = None
+    max_event_bytes: int = MAX_EVENT_BYTES
 
     @property
     def is_stream(self) -> bool:

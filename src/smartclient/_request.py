@@ -143,6 +143,7 @@ class Session:
             adapter=recognise("POST", path),
             timeout=timeout,
             max_retries=given.max_retries,
+            max_event_bytes=settings.max_event_bytes,
         )
 
 
@@ -173,7 +174,10 @@ def _valid_key(api_key: str | None) -> str | None:
 
 
 def _provider_headers(provider: str, api_key: str | None) -> list[tuple[str, str]]:
-    fields = [("accept", "application/json"), ("content-type", "application/json")]
+    from .transports.codings import accepted  # with zlib, not needed to import
+
+    fields = [("accept", "application/json"), ("accept-encoding", accepted())]
+    fields.append(("content-type", "application/json"))
     fields.append(("user-agent", "smartclient"))
     if provider == "anthropic":
         # Stated, because a later version refuses parameters that this one takes.

@@ -18,6 +18,7 @@ from .net.options import HttpVersion, NetOptions, identity_of
 from .net.proxies import Proxies, proxies_of
 from .net.proxy import Proxy, proxy_of
 from .report import CallReport
+from .wire.sse import MAX_EVENT_BYTES
 
 __all__ = [
     "Settings",
@@ -51,6 +52,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         max_age: Seconds after which a connection carries no further call, so that an address
             that moved is followed; `None` sets no limit.
         max_requests: Calls that a connection carries at most; `None` sets no limit.
+        max_event_bytes: The largest event of a stream that is read; a larger one ends it.
         ca_file: Certificates to trust in place of certifi's, a PEM file.
         trust_store: `certifi`, or `system` for the operating system's list, where neither
             `ca_file` nor the environment names one.
@@ -80,6 +82,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     keepalive: float | None = 60.0
     max_age: float | None = 900.0
     max_requests: int | None = None
+    max_event_bytes: int = MAX_EVENT_BYTES
     ca_file: str | None = None
     trust_store: Literal["certifi", "system"] = "certifi"
     client_cert: Any = None
@@ -103,6 +106,8 @@ class Settings(Struct, frozen=True, kw_only=True):
             if value is not None and not callable(value):
                 raise TypeError(f"{name} must be callable, not {type(value).__name__}")
         check_max_retries(self.max_retries)
+        if self.max_event_bytes < 1:
+            raise ValueError(f"max_event_bytes must be at least 1, not {self.max_event_bytes}")
         if self.http_version not in get_args(HttpVersion):
             raise ValueError(
                 f'http_version must be "auto", "1.1" or "2", not {self.http_version!r}'
@@ -177,6 +182,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "keepalive": (int, float, NoneType),
     "max_age": (int, float, NoneType),
     "max_requests": (int, NoneType),
+    "max_event_bytes": (int,),
     "ca_file": (str, NoneType),
     "trust_env": (bool,),
     "uds": (str, NoneType),

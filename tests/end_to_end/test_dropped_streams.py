@@ -9,8 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
+import server_reference
+from server_reference.scripted import Answer
 from smartclient import AsyncClient, Client
-from smartclient.net import aio, blocking, homes
+from smartclient.net import aio, background, blocking, homes
 from smartclient.net.lobby import LOBBY
 from tests.smartclient.fakes import START, text
 
@@ -59,6 +61,27 @@ def test_a_stream_may_be_collected_by_a_thread_that_holds_the_pools_lock(server)
     assert not thread.is_alive()
     assert blocking.counts().active == 0
     assert server.wait_closed(1)
+
+
+@pytest.mark.parametrize("drop", ["close", "close the client"])
+def test_a_reply_may_be_closed_where_the_background_collects(drop):
+    """An SDK's generator closes its reply in a `finally`, also in the thread that it waits for."""
+    with server_reference.scripted(Answer(text="a b", itl=10.0)) as server:
+        client = Client(base_url=server.base_url, api_key="k", http_version="2")
+        stream = client.messages.create(**ASKED)
+        next(stream)
+        done = threading.Event()
+        loop = background._Running.get().loop
+
+        def collect() -> None:
+            stream.close() if drop == "close" else client.close()
+            done.set()
+
+        loop.call_soon_threadsafe(collect)
+
+        assert done.wait(0.9), "it waited for itself"
+        server.settle(patience=5.0)
+        assert server.counters().streams_open == 0
 
 
 def test_an_async_stream_may_be_collected_by_another_thread(server):

@@ -118,7 +118,7 @@ def test_a_call_is_sent_again_while_the_provider_is_busy(home):
     assert message.content[0].text == "Paris"
     assert clock.slept == [3.0]
     assert [one.status for one in client.last_report.attempts] == [529, 200]
-    assert provider.responses[0].closed == [False]
+    assert provider.responses[0].closed == [True]  # its connection is kept
 
 
 def test_an_error_in_a_stream_before_its_content_is_never_seen(home):

@@ -157,6 +157,7 @@ def test_a_call_carries_the_providers_headers():
 
     assert dict(call.headers) == {
         "accept": "application/json",
+        "accept-encoding": "gzip, deflate, br, zstd",
         "content-type": "application/json",
         "user-agent": "smartclient",
         "anthropic-version": "2023-06-01",

@@ -72,6 +72,7 @@ def test_a_setting_of_the_wrong_type_is_refused(options, message):
         pytest.param({"max_connections": 0}, "at least 1, not 0", id="connections"),
         pytest.param({"max_wait": math.nan}, "max_wait must be a number, not nan", id="nan"),
         pytest.param({"timeout": Timeout(pool=0)}, "timeout.pool must be above 0 s", id="stage"),
+        pytest.param({"max_event_bytes": 0}, "at least 1, not 0", id="event"),
         pytest.param({"keepalive": -1.0}, "at least 0 s, not -1; use None", id="keepalive"),
         pytest.param({"ca_file": "a", "ssl_context": object()}, "not both", id="two-trusts"),
     ],

@@ -59,6 +59,7 @@ class Case:
         itl: Seconds between two pieces of the text.
         tls: Whether the server has TLS.
         timeout: The client's limit in seconds; `None` leaves its default.
+        total: Its limit on the whole call beside that one, where it has such a limit.
         retries: The client's `max_retries`; `None` leaves its default.
         patience: Seconds after which a step counts as still waiting.
         alone: Whether nothing else may run beside it, since milliseconds or the processor matter.
@@ -86,6 +87,7 @@ class Case:
     itl: float = 0.0
     tls: bool = False
     timeout: float | None = None
+    total: float | None = None
     retries: int | None = None
     patience: float = 12.0
     alone: bool = False
@@ -135,6 +137,8 @@ class Case:
             told.append("TLS")
         if self.timeout is not None:
             told.append(f"timeout {self.timeout:g} s")
+        if self.total is not None:
+            told.append(f"{self.total:g} s in total where the client has that limit")
         if self.retries is not None:
             told.append(f"max_retries={self.retries}")
         return ", ".join(told)

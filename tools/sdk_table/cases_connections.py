@@ -8,10 +8,6 @@ from .cases import Case, error
 
 __all__ = ["CASES"]
 
-_HTTP2 = "HTTP/2"
-_TOTAL = "a limit on the whole call"
-_PROGRESS = "a limit on the time without content"
-
 _CONN: Mapping[str, Case] = {
     "bad_chunk_size": error(),
     "bad_status_line": error(stream=False),
@@ -51,7 +47,10 @@ _H2: Mapping[str, Case] = {
         itl=0.5, plan="leave together", right="left answer", timeout=1.5, patience=8.0
     ),
     "refused_stream": Case(times=1, retries=0, attempts=2),
-    "rst_stream": Case(plan="ask ask", right="error answer", times=1, connections=1),
+    # After some of the text: before any a client may send again unseen.
+    "rst_stream": Case(
+        parameters={"after": 4}, plan="ask ask", right="error answer", times=1, connections=1
+    ),
     "shrunk_window": Case(
         plan="ask large", right="answer answer|error", times=1, timeout=1.5, retries=0
     ),
@@ -71,16 +70,16 @@ _H2: Mapping[str, Case] = {
 
 _TIME: Mapping[str, Case] = {
     "abandonable_stream": Case(plan="leave", right="left"),
-    "pings_only": error(parameters={"interval": 0.2}, timeout=1.2, patience=4.0, later=_PROGRESS),
+    "pings_only": error(parameters={"interval": 0.2}, timeout=1.2, patience=4.0),
     "silence_before_first_event": Case(parameters={"seconds": 1.0}),
     "slow_events": Case(parameters={"seconds": 0.2}, timeout=1.2),
-    "slow_headers": error(parameters={"seconds": 0.4}, timeout=1.2, stream=False, later=_TOTAL),
+    "slow_headers": error(parameters={"seconds": 0.4}, timeout=1.2, total=1.1, stream=False),
     "stall_after": error(parameters={"events": 4}, timeout=1.2, patience=8.0),
     "trickle": error(
         parameters={"bytes_per_second": 100, "at_once": 20},
         timeout=1.2,
+        total=1.0,
         patience=4.0,
-        later=_TOTAL,
     ),
 }
 

@@ -56,6 +56,7 @@ class Connected:
     ca_file: str | None = None
     http2: bool = False
     timeout: float | None = None
+    total: float | None = None
     retries: int | None = None
 
 
@@ -167,7 +168,8 @@ class Ours:
 
     def __init__(self, where: Connected, api: ApiName) -> None:
         given: dict[str, Any] = {
-            "timeout": where.timeout,
+            "timeout": _limits(where),
+            "http_version": "2" if where.http2 else None,
             "max_retries": where.retries,
             "ca_file": where.ca_file,
         }
@@ -221,6 +223,15 @@ class Ours:
             return self.client.responses.create, {"model": "any", "input": "hi"}
         counted = _COUNTED if sent.stream and sent.helper else {}
         return self.client.chat.completions.create, sent.common | counted
+
+
+def _limits(where: Connected) -> float | smartclient.Timeout | None:
+    limit = where.timeout
+    if where.total is None or limit is None:
+        return limit
+    return smartclient.Timeout(
+        connect=limit, read=limit, first_event=limit, idle=limit, total=where.total
+    )
 
 
 _COUNTED: dict[str, Any] = {"stream_options": {"include_usage": True}}

@@ -48,8 +48,6 @@ def row(name: str) -> Row:
 
 
 def _cell(preset: Preset[...], case: Case, client: ClientName) -> Cell:
-    if client == "smartclient" and "h2" in preset.needs:
-        return Cell("not yet", "(HTTP/2)")
     cells = {api: _judged(preset, case, client, api) for api in _formats(preset, case, client)}
     if not cells:
         return Cell("–")

@@ -79,10 +79,7 @@ def run(preset: Preset[...] | None, case: Case, client: ClientName, api: ApiName
         ) as server,
         _logged(case.secret is not None) as log,
     ):
-        where = Connected(server.base_url, server.ca_file, http2, case.timeout, case.retries)
-        if case.tls:  # what the certificate is for
-            where = Connected(server.base_url.replace("127.0.0.1", "localhost"), *_rest(where))
-        caller: Caller = MAKERS[client](where, api)
+        caller: Caller = MAKERS[client](_where(server, case, http2), api)
         player = _Player(server, caller, case, log)
         for word in case.plan.split():
             if not player.play(word):
@@ -95,8 +92,17 @@ def run(preset: Preset[...] | None, case: Case, client: ClientName, api: ApiName
     return facts
 
 
-def _rest(where: Connected) -> tuple[Any, ...]:
-    return where.ca_file, where.http2, where.timeout, where.retries
+def _where(server: ScriptedServer, case: Case, http2: bool) -> Connected:
+    # Under TLS by the name that the certificate is for.
+    name = "localhost" if case.tls else "127.0.0.1"
+    return Connected(
+        server.base_url.replace("127.0.0.1", name),
+        server.ca_file,
+        http2,
+        case.timeout,
+        case.total,
+        case.retries,
+    )
 
 
 def _rule(preset: Preset[...] | None, case: Case) -> Any:

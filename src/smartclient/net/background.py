@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -84,6 +85,15 @@ class Background:
             self.tell(desk.cancel)
             raise
         return outcome.result()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is its thread: a finalizer may run there, and must not wait for itself."""
+        return threading.get_ident() == self._thread.ident
+
+    def start(self, coroutine: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Have a coroutine run there, soon; never blocks, never raises."""
+        self.tell(lambda: self.loop.create_task(coroutine()))
 
     def tell(self, what: Callable[[], object]) -> None:
         """Have something done there, soon; never blocks, never raises."""
@@ -264,7 +274,9 @@ class BackgroundConnections:
 
         self._is_closed = True
         background = _Running.background
-        if background is not None:
+        if background is not None and background.is_here:
+            background.start(self._connections.close)
+        elif background is not None:
             with suppress(TimeoutError):  # it is told, and will come to it
                 background.run(close, timeout=CLOSE_TIME)
 
@@ -314,7 +326,10 @@ class BackgroundResponse:
         async def close(desk: _Desk) -> None:
             await self._response.close(finished=finished)
 
-        self._background.run(close)
+        if self._background.is_here:
+            self._background.start(partial(self._response.close, finished=finished))
+        else:
+            self._background.run(close)
 
     def cut(self) -> None:
         """Drop the body and its stream at once; never blocks, never raises."""

@@ -192,9 +192,8 @@ class Link(Aging, Awaited, asyncio.Protocol, ABC):
 
     # What asyncio calls.
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport  # uvloop's are no asyncio.Transport, but have its methods
         # Paused as soon as anything is left over: `write` is done when the kernel has it.
         transport.set_write_buffer_limits(high=0)
 

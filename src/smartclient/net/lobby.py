@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 
 from . import failures
 from .lifetime import holders
@@ -16,6 +18,33 @@ from .sockets import SocketConnection
 from .stats import watch
 
 __all__ = ["LOBBY", "Lobby", "Ticket"]
+
+
+class _Lock(threading.local):
+    """A lock that knows whether this thread is inside it, or about to be."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+        self.is_mine = False
+
+    def acquire(self, *, blocking: bool = True) -> bool:
+        self.is_mine = True  # before it is so: a finalizer may run in between
+        try:
+            self.is_mine = self._lock.acquire(blocking)
+        except BaseException:
+            self.is_mine = False
+            raise
+        return self.is_mine
+
+    def release(self) -> None:
+        self._lock.release()
+        self.is_mine = False
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
 
 
 class Ticket(Waiter[SocketConnection]):
@@ -32,20 +61,19 @@ class Ticket(Waiter[SocketConnection]):
 class Lobby:
     """Where the threads of a process get connections and leave them."""
 
-    __slots__ = ("_abandoned", "_leaving", "_lock", "_pools")
+    __slots__ = ("_later", "_lock", "_pools")
 
     def __init__(self) -> None:
         self._reset()
 
     def _reset(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = _Lock(threading.Lock())
         self._pools: Pools[SocketConnection] = Pools()
         watch(self._pools)
-        # A finalizer may run anywhere, also in a thread that holds the lock: it leaves the
-        # connection here, or its client that closes, and whoever releases the lock next sees
-        # to it.
-        self._abandoned: deque[SocketConnection] = deque()
-        self._leaving: deque[object] = deque()
+        # A finalizer may run anywhere, also in a thread that holds the lock: it leaves here what
+        # it has to do, and whoever releases the lock next does it. A finalizer may be anybody's,
+        # such as the `finally` of an SDK's generator, which closes as every caller does.
+        self._later: deque[Callable[[], object]] = deque()
 
     def forget(self) -> None:
         """Begin anew in a forked child; the parent's connections go on working."""
@@ -145,42 +173,43 @@ class Lobby:
         self, connection: SocketConnection, expires: float | None, *, last: bool = True
     ) -> None:
         """Hand a connection to who waits, or keep it idle."""
-        with self._lock:
-            connection.owner, connection.idle_since = None, REAL()
-            if connection.is_cut:
-                connection.pool.discard(connection)
-            else:
-                connection.pool.release(connection, expires, last=last)
-        self._reclaim()
+        self._do(partial(self._release, connection, expires, last=last))
+
+    def _release(self, connection: SocketConnection, expires: float | None, *, last: bool) -> None:
+        connection.owner, connection.idle_since = None, REAL()
+        if connection.is_cut:
+            connection.pool.discard(connection)
+        else:
+            connection.pool.release(connection, expires, last=last)
 
     def discard(self, connection: SocketConnection) -> None:
         """Forget a connection that was cut."""
-        with self._lock:
-            connection.pool.discard(connection)
-        self._reclaim()
+        self._do(partial(connection.pool.discard, connection))
 
     def abandon(self, connection: SocketConnection) -> None:
         """Cut a connection from a finalizer."""
         connection.cut()
-        self._abandoned.append(connection)
+        self._later.append(partial(connection.pool.discard, connection))
         self._reclaim()
 
     def evict(self, owner: object) -> None:
-        """Send `owner`'s calls away from the queues, and cut its active connections.
+        """Send `owner`'s calls away from the queues, and cut its active connections."""
+        self._do(partial(self._evict, owner))
 
-        Never waits for the lock: the SDKs' clients close themselves in a finalizer.
-        """
-        self._leaving.append(owner)
+    def _do(self, what: Callable[[], object]) -> None:
+        """Do it under the lock: now, or once this thread has released it."""
+        if self._lock.is_mine:
+            self._later.append(what)
+            return
+        with self._lock:
+            what()
         self._reclaim()
 
     def _reclaim(self) -> None:
-        while (self._abandoned or self._leaving) and self._lock.acquire(blocking=False):
+        while self._later and not self._lock.is_mine and self._lock.acquire(blocking=False):
             try:
-                while self._abandoned:
-                    connection = self._abandoned.popleft()
-                    connection.pool.discard(connection)
-                while self._leaving:
-                    self._evict(self._leaving.popleft())
+                while self._later:
+                    self._later.popleft()()
             finally:
                 self._lock.release()
 

@@ -202,7 +202,10 @@ class Pool(Generic[C]):
         `None`: its place is held instead.
         """
         self.tally.reused -= 1  # it was not, after all
-        if not self._leave(connection):
+        if self._leave(connection):
+            self._rooms[connection].size = 0  # or it would be the next to be taken
+            self._place(connection)
+        else:
             self.tally.closed += 1
             self._rooms.pop(connection, None)
         other = self.take(now)

@@ -104,12 +104,21 @@ class _Ending:
         self._attempt.ended = outcome.at
         return [_last(tap, outcome) for tap in self.intake.take_taps()]
 
+    def _has_rest(self) -> bool:
+        """Hold back what is left to be decoded of the last bytes; whether there was any."""
+        rest = self.intake.rest()
+        if rest is None:
+            return False
+        self._hold(rest)
+        return True
+
+    def _hold(self, chunk: Chunk) -> None:
+        self.intake.hold(chunk)
+        self._patience.came(content=chunk.has_content, whole=self.intake.terminal)
+
     def _came(self, data: bytes) -> None:
         if data:
-            chunk = self.intake.take(data)
-            self.intake.hold(chunk)
-            whole = self.intake.terminal
-            self._patience.came(content=chunk.has_content, whole=whole)
+            self._hold(self.intake.take(data))
             return
         self.intake.end()
         failure = self.intake.failure
@@ -159,6 +168,8 @@ class Body(_Ending):
         """Hold back the next bytes from the connection; `False` at the end."""
         try:
             self._patience.begin()
+            if self._has_rest():
+                return True
             data = self._response.read()
             self._came(data)
         except ExchangeError as error:
@@ -190,7 +201,7 @@ class Body(_Ending):
         """Give the connection back if nothing of the answer is missing, else cut it."""
         flows = self._over(self.intake.left())
         try:
-            self._response.close(finished=self.intake.terminal)
+            self._response.close(finished=self.intake.is_answered)
         finally:
             self._run_all(flows)
 
@@ -230,6 +241,8 @@ class AsyncBody(_Ending):
         """Hold back the next bytes from the connection; `False` at the end."""
         try:
             self._patience.begin()
+            if self._has_rest():
+                return True
             data = await self._response.read()
             self._came(data)
         except ExchangeError as error:
@@ -261,7 +274,7 @@ class AsyncBody(_Ending):
         """Give the connection back if nothing of the answer is missing, else cut it."""
         flows = self._over(self.intake.left())
         try:
-            await self._response.close(finished=self.intake.terminal)
+            await self._response.close(finished=self.intake.is_answered)
         finally:
             await self._run_all(flows)
 

@@ -284,14 +284,8 @@ def _readable(chunk: Chunk, reply: Reply, *, room: int, limit: int) -> bytes:
     """What is in `chunk`, if it can be read and fits."""
     origin = str(reply.call.origin)
     if chunk.decoded is None:
-        encoding = reply.headers.get("content-encoding")
-        unknown = (
-            f"the reply's content-encoding {encoding!r} is none that was asked for; "
-            "only gzip and deflate can be read"
-        )
-        raise ExchangeError(
-            str(chunk.broken or unknown), kind="protocol", sent="all", origin=origin
-        )
+        why = str(chunk.broken or reply.handle.intake.unknown)
+        raise ExchangeError(why, kind="protocol", sent="all", origin=origin)
     if len(chunk.decoded) > room:
         raise ExchangeError(
             f"the reply of {origin} is longer than the {limit:,} bytes that were expected; "

@@ -70,6 +70,7 @@ class _Adapter:
                 self.pipeline.settings.timeout, **{name: limits.get(name) for name in _STAGES}
             ),
             max_retries=context.max_retries,
+            max_event_bytes=self.pipeline.settings.max_event_bytes,
         )
 
     def _is_for_inner(self, request: Any) -> bool:
@@ -255,6 +256,8 @@ class _SyncStream(_Stream):
     def __next__(self) -> bytes:
         try:
             chunk = self._body.next()
+            while chunk is not None and not chunk.data:  # more of what it came to, for our taps
+                chunk = self._body.next()
         except ExchangeError as error:
             raise self._failed(error) from error.__cause__
         if chunk is None:
@@ -276,6 +279,8 @@ class _AsyncStream(_Stream):
     async def __anext__(self) -> bytes:
         try:
             chunk = await self._body.next()
+            while chunk is not None and not chunk.data:  # more of what it came to, for our taps
+                chunk = await self._body.next()
         except ExchangeError as error:
             raise self._failed(error) from error.__cause__
         if chunk is None:

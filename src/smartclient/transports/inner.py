@@ -18,7 +18,8 @@ __all__ = ["MAX_FORM", "AsyncInner", "Inner", "address_of", "as_family", "body_o
 
 def address_of(request: Any) -> tuple[Origin, str]:
     url = request.url
-    origin = Origin(url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80))
+    host = url.raw_host.decode("ascii")  # as it is asked for, not as it is shown
+    origin = Origin(url.scheme, host, url.port or (443 if url.scheme == "https" else 80))
     return origin, url.raw_path.decode("ascii")
 
 

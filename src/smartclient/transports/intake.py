@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
 from math import inf
 from typing import Any
@@ -16,7 +15,7 @@ from .._errors import SmartClientError
 from .._flow import Outcome, Tap
 from ..wire import Delta, Failure, Part, failure_by_status
 from ..wire.reader import EventReader
-from .codings import decompressors
+from .codings import CodingError, codings_of
 
 __all__ = ["MAX_ERROR_BODY", "MAX_PEEK", "MAX_WATCHED_BODY", "Chunk", "Intake"]
 
@@ -88,13 +87,16 @@ class Intake:
         is_events: It is an event stream in a format, and an encoding, that we know.
         broken: Why the events could not be read any further.
         value: The typed value of a complete reply that is no stream, where it was read.
+        unknown: Why the body's encoding cannot be undone.
     """
 
     __slots__ = (
         "_adapter",
         "_clock",
-        "_decoders",
+        "_codings",
         "_delivered",
+        "_is_drained",
+        "_is_undecodable",
         "_num_choices",
         "_num_held",
         "_reader",
@@ -105,6 +107,7 @@ class Intake:
         "broken",
         "held",
         "is_events",
+        "unknown",
         "value",
     )
 
@@ -114,22 +117,40 @@ class Intake:
         self._adapter = reply.call.adapter
         media_type = (reply.headers.get("content-type") or "").partition(";")[0].strip().lower()
         is_success = 200 <= reply.status < 300
-        self._decoders = decompressors(reply.headers.get("content-encoding"))
-        is_known = self._adapter is not None and self._decoders is not None
+        self.unknown: str | None = None
+        try:
+            self._codings = codings_of(reply.headers.get("content-encoding"))
+        except CodingError as error:
+            self._codings, self.unknown = None, str(error)
+        is_known = self._adapter is not None and self.unknown is None
         self.is_events = is_known and is_success and media_type == _EVENTS
-        self._reader = EventReader(self._adapter) if self._adapter and self.is_events else None
+        self._reader = None
+        if self._adapter is not None and self.is_events:
+            most = reply.call.max_event_bytes
+            self._reader = EventReader(self._adapter, max_event_bytes=most)
         is_watched = is_known and is_success and not self.is_events
         self._watched = bytearray() if is_watched else None
         self.held: deque[Chunk] | tuple[()] = ()  # an empty deque takes more than all the rest
         self._num_held = 0
         self.broken: SmartClientError | None = None
         self.value: Any = None
+        self._is_undecodable = False
+        self._is_drained = True  # nothing of what has come is left to be decoded
         self._num_choices = _num_choices(reply) if self.is_events else 0
         self._taken, self._delivered = _Told(), _Told()
 
     def take(self, data: bytes) -> Chunk:
-        """Take in what came from the connection."""
-        decoded = self._decode(data)
+        """Take in what came from the connection; there may be more in it, see `rest`."""
+        return self._chunk(data, self._decode(data))
+
+    def rest(self) -> Chunk | None:
+        """What is left to be decoded of the bytes taken in last; `None`: nothing."""
+        if self._codings is None or self._is_drained:
+            return None
+        decoded = self._decode(b"")
+        return self._chunk(b"", decoded) if decoded or self.broken else None
+
+    def _chunk(self, data: bytes, decoded: bytes | None) -> Chunk:
         parts: list[Part] = []
         comments: list[str] = []
         if self._reader is not None and decoded:
@@ -149,7 +170,7 @@ class Intake:
         if isinstance(self.held, tuple):
             self.held = deque()
         self.held.append(chunk)
-        self._num_held += len(chunk.data)
+        self._num_held += max(len(chunk.data), len(chunk.decoded or b""))
 
     def take_held(self) -> Chunk:
         """The chunk that was held first."""
@@ -181,6 +202,12 @@ class Intake:
     def terminal(self) -> bool:
         """Whether the terminal event has come."""
         return self._taken.is_terminal
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether nothing of the answer is missed by whoever leaves now."""
+        # Of an error reply, what was not read is no reason to open another connection.
+        return self._taken.is_terminal or self._status >= 300
 
     def end(self) -> None:
         """Take in that nothing more comes."""
@@ -237,7 +264,7 @@ class Intake:
 
     def deliver_end(self) -> None:
         """Tell the taps what a complete body that is no stream says."""
-        if not self.is_events and not all(one.is_whole for one in self._decoders or ()):
+        if not self.is_events and self._codings is not None and not self._codings.is_whole:
             self.broken = SmartClientError(
                 "the reply ended before the end that its content-encoding marks, so it may be "
                 "cut; does a proxy change it on its way?"
@@ -285,19 +312,22 @@ class Intake:
         _observers.failed("a tap failed and is silenced for this call", tap)
 
     def _decode(self, data: bytes) -> bytes | None:
-        if self._decoders is None:
-            return None
+        if self._codings is None:
+            return None if self.unknown is not None or self._is_undecodable else data
         try:
-            for decoder in self._decoders:
-                data = decoder.decompress(data)
-        except zlib.error as error:
-            self._decoders = self._reader = None
+            if data:
+                self._codings.put(data)
+            decoded = self._codings.take()
+        except CodingError as error:
+            self._codings = self._reader = None
+            self._is_undecodable = True
             self.broken = SmartClientError(
                 f"the reply is not in the content-encoding that it names: {error}; "
                 "does a proxy change it on its way?"
             )
             return None
-        return data
+        self._is_drained = not decoded
+        return decoded
 
 
 _EVENTS = "text/event-stream"

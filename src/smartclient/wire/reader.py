@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._base import Adapter, Part
-from .sse import SSEDecoder
+from .sse import MAX_EVENT_BYTES, SSEDecoder
 
 __all__ = ["EventReader"]
 
@@ -13,6 +13,7 @@ class EventReader:
 
     Args:
         adapter: What understands the stream's format.
+        max_event_bytes: The largest event that is read.
     """
 
     __slots__ = (
@@ -22,11 +23,11 @@ class EventReader:
         "_part",
     )
 
-    def __init__(self, adapter: Adapter) -> None:
+    def __init__(self, adapter: Adapter, *, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._part = adapter.part
         # Where an answer ends by finishing, the mark after it is no end of one that never began.
         self._has_begun = not adapter.finish_is_end
-        self._decoder = SSEDecoder()
+        self._decoder = SSEDecoder(max_event_bytes=max_event_bytes)
         self._is_over = False
 
     def feed(self, data: bytes) -> list[Part]:

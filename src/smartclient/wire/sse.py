@@ -9,10 +9,12 @@ from msgspec import Struct
 
 from .._errors import EventTooLargeError
 
-__all__ = ["Event", "SSEDecoder"]
+__all__ = ["MAX_EVENT_BYTES", "Event", "SSEDecoder"]
+
+MAX_EVENT_BYTES = 32 * 1024 * 1024
+"""The largest event that is read where nobody says otherwise."""
 
 _BOM = b"\xef\xbb\xbf"
-_MAX_EVENT_BYTES = 32 * 1024 * 1024
 _MAX_RETRY_DIGITS = 18  # int() of millions of digits would be quadratic
 _MAX_COMMENTS = 64
 _MAX_COMMENT_BYTES = 8 * 1024
@@ -61,7 +63,7 @@ class SSEDecoder:
         "retry",
     )
 
-    def __init__(self, *, max_event_bytes: int = _MAX_EVENT_BYTES) -> None:
+    def __init__(self, *, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         if max_event_bytes < 1:
             raise ValueError(f"max_event_bytes must be at least 1, not {max_event_bytes}")
         self.comments: list[str] = []

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import socket
+import threading
+
+import pytest
 
 from smartclient.net.lobby import Lobby
 from smartclient.net.pool import Counts
@@ -53,22 +56,34 @@ def test_eviction_cuts_the_owners_connections_only():
 
     lobby.evict("me")
 
-    assert (mine.is_cut, other.is_cut) == (True, False)
-    assert lobby.counts().active == 1
+    assert (mine.is_cut, other.is_cut, lobby.counts()) == (True, False, Counts(active=1))
     other.cut()
 
 
-def test_client_that_is_collected_inside_the_lock_leaves_once_it_is_free():
-    """An SDK's client closes itself in a finalizer, which may run wherever memory is taken."""
+@pytest.mark.parametrize(
+    "finish",
+    [
+        pytest.param(lambda lobby, one: lobby.discard(one), id="discard"),
+        pytest.param(lambda lobby, one: lobby.release(one, None), id="release"),
+        pytest.param(lambda lobby, one: lobby.evict("me"), id="evict"),
+    ],
+)
+def test_whatever_a_finalizer_does_inside_the_lock_waits_until_it_is_free(finish):
+    """An SDK's generator closes its reply in a `finally`, wherever it is collected."""
     lobby = Lobby()
     connection = entered(lobby, "me")
 
-    with lobby._lock:
-        lobby.evict("me")
-        was_cut = connection.is_cut
-    lobby._reclaim()
+    def collect() -> None:
+        with lobby._lock:
+            finish(lobby, connection)
 
-    assert (was_cut, connection.is_cut, lobby.counts()) == (False, True, Counts())
+    thread = threading.Thread(target=collect, daemon=True)
+    thread.start()
+    thread.join(5)
+
+    assert not thread.is_alive()
+    assert lobby.counts().active == 0
+    connection.cut()
 
 
 def test_child_forgets_connections_and_queues_and_gets_a_free_lock():

@@ -202,6 +202,16 @@ def test_grant_to_one_who_left_expires_like_the_last_call_on_it():
     assert pool.idle == {"a": 8.0}
 
 
+def test_connection_that_carries_nothing_more_is_not_offered_again():
+    """Its end is known to the first who looks, a turn of the loop before the pool hears of it."""
+    pool = a_pool()
+    pool.take(0.0)
+
+    assert pool.swap("a", 0.0) is None
+    assert pool.take(0.0) is None
+    assert pool.counts == Counts(active=2)  # the other call on it, and the place that is held
+
+
 class Books(RuleBasedStateMachine):
     """Callers share connections, and servers change their minds, in any order."""
 
@@ -292,6 +302,9 @@ class Books(RuleBasedStateMachine):
             self.places += 1
         else:
             self.held.append(other)
+        assert other != unfit
+        if unfit in self.pool._rooms:
+            self.room[unfit] = 0
 
     @precondition(lambda self: self.woken)
     @rule()

@@ -164,7 +164,9 @@ def test_a_body_of_exactly_the_limit_is_read(world):
     [
         pytest.param([b"abcd", b"e"], {}, "longer than the 4 bytes", id="too-long"),
         pytest.param([gzip.compress(b"x" * 99)], {"content_encoding": "gzip"}, "longer", id="bomb"),
-        pytest.param([b"ab"], {"content_encoding": "br"}, "content-encoding 'br'", id="encoding"),
+        pytest.param(
+            [b"ab"], {"content_encoding": "rot13"}, "content-encoding 'rot13'", id="encoding"
+        ),
         pytest.param([b"ab"], {"content_encoding": "gzip"}, "does a proxy", id="broken-gzip"),
     ],
 )
@@ -182,7 +184,7 @@ def test_a_read_that_cannot_be_cuts_the_reply(world, pieces, headers, message):
     ("headers", "kind"),
     [
         pytest.param({}, "limit", id="too-long"),
-        pytest.param({"content_encoding": "br"}, "protocol", id="encoding"),
+        pytest.param({"content_encoding": "rot13"}, "protocol", id="encoding"),
         pytest.param({"content_encoding": "gzip"}, "protocol", id="broken-gzip"),
     ],
 )

@@ -116,6 +116,7 @@ def exchanged(world: World, family, transport, *, request=None, **changes):
         pytest.param("http://a.example", Origin("http", "a.example", 80), "/", id="http"),
         pytest.param("http://[::1]:81/x", Origin("http", "::1", 81), "/x", id="ipv6-and-port"),
         pytest.param("http://a/é", Origin("http", "a", 80), "/%C3%A9", id="quoted"),
+        pytest.param("http://é.a", Origin("http", "xn--9ca.a", 80), "/", id="name-outside-ascii"),
     ],
 )
 def test_an_address_is_taken_from_the_request(family, url, origin, target):

@@ -103,8 +103,8 @@ def test_bytes_pass_untouched_and_are_read_decoded(encoding, encode):
 
 @pytest.mark.parametrize(
     "encoding",
-    ["br", "zstd", "gzip, br", ", ".join(["gzip"] * 6)],
-    ids=["br", "zstd", "one", "six"],
+    ["rot13", "gzip, rot13", ", ".join(["gzip"] * 6)],
+    ids=["unknown", "one", "six"],
 )
 def test_an_encoding_that_we_do_not_read_passes_unread(encoding):
     intake = an_intake(Notes(), content_encoding=encoding)
@@ -286,7 +286,7 @@ def test_a_success_that_is_not_its_format_is_a_failure(pieces):
 
 
 def test_a_whole_reply_in_an_encoding_that_we_do_not_read_is_not_judged():
-    intake = an_intake(Notes(), content_type="application/json", content_encoding="br")
+    intake = an_intake(Notes(), content_type="application/json", content_encoding="rot13")
 
     taken(intake, b"\x1b\x0b")
     intake.deliver_end()
@@ -337,7 +337,7 @@ def test_an_error_reply_is_read_from_what_is_held():
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param({"content_encoding": "br"}, id="unreadable"),
+        pytest.param({"content_encoding": "rot13"}, id="unreadable"),
         pytest.param({"path": "/v1/files"}, id="unknown-format"),
     ],
 )
