@@ -11,7 +11,7 @@ import pytest
 
 import server_reference
 from server_reference.scripted import Answer
-from smartclient import AsyncClient, Client
+from smartclient import AsyncClient, Client, pool_stats
 from smartclient.net import aio, background, blocking, homes
 from smartclient.net.lobby import LOBBY
 from tests.smartclient.fakes import START, text
@@ -103,10 +103,13 @@ def test_an_async_stream_may_be_collected_after_its_loop_was_closed(server):
     client = AsyncClient(**address(server))
     loop = asyncio.new_event_loop()
     stream = loop.run_until_complete(opened(client))
+    closed_before = pool_stats().closed
     loop.close()
 
     del stream
     gc.collect()  # an exception in a finalizer would fail this test
 
+    stats = pool_stats()
+    assert (stats.active, stats.streams, stats.closed - closed_before) == (0, 0, 1)
     homes._homes.clear()
     gc.collect()  # what the loop left open ends here, where its warning is expected

@@ -240,8 +240,10 @@ def test_upload_without_credit_waits_within_its_limit_and_others_go_on(h2, name)
 
     h2.run(scenario)
 
+    # A connection without credit of its own would hold up every later upload.
+    num_connections = 2 if name == "starved_window" else 1
     counted = server.counters()
-    assert (counted.connections_opened, counted.resets_seen) == (1, 1)
+    assert (counted.connections_opened, counted.resets_seen) == (num_connections, 1)
 
 
 def test_reply_that_comes_before_the_upload_ends_is_read_and_the_rest_not_sent(h2):

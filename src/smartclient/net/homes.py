@@ -28,7 +28,7 @@ class Home:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.pools: Pools[Link] = Pools()
-        watch(self.pools)
+        watch(self.pools, loop.is_closed)
         self._loop = loop
         self._sweeper: asyncio.TimerHandle | None = None
         self._end = self._own()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any
 
@@ -41,11 +41,15 @@ class PoolStats(Struct, frozen=True, kw_only=True):
     closed: int = 0
 
 
+def _never() -> bool:
+    return False
+
+
 class _Watched:
-    """All pools there are, and what those did that are gone."""
+    """All pools there are, with what says that they are gone; and what those did that are."""
 
     lock = Lock()
-    pools: list[Pools[Any]] = []  # noqa: RUF012  # of threads, and of each loop
+    pools: list[tuple[Pools[Any], Callable[[], bool]]] = []  # noqa: RUF012  # threads', loops'
     gone = Tally()
 
     @classmethod
@@ -57,24 +61,38 @@ class _Watched:
 os.register_at_fork(after_in_child=_Watched.forget)
 
 
-def watch(pools: Pools[Any]) -> None:
-    """Count what happens in `pools`."""
+def watch(pools: Pools[Any], is_gone: Callable[[], bool] = _never) -> None:
+    """Count what happens in `pools`.
+
+    Args:
+        is_gone: Whether their loop was closed, and every connection with it.
+    """
     with _Watched.lock:
-        _Watched.pools.append(pools)
+        _Watched.pools.append((pools, is_gone))
 
 
 def remember(pools: Pools[Any]) -> None:
     """These pools are gone; what they did still counts."""
     with _Watched.lock:
-        if pools in _Watched.pools:
-            _Watched.pools.remove(pools)
-            _add(_Watched.gone, [pools.tally])
+        kept = [one for one in _Watched.pools if one[0] is not pools]
+        if len(kept) < len(_Watched.pools):
+            _Watched.pools = kept
+            _bury(pools)
+
+
+def _bury(pools: Pools[Any]) -> None:
+    _add(_Watched.gone, [pools.tally])
+    # Whatever was open was closed with its loop.
+    _Watched.gone.closed += sum(len(one.idle) + len(one.active) for one in pools.by_key.values())
 
 
 def pool_stats() -> PoolStats:
     """The connections of this process, by this moment's count."""
     with _Watched.lock:
-        pools, tally = list(_Watched.pools), Tally()
+        for gone in [pools for pools, is_gone in _Watched.pools if is_gone()]:
+            _Watched.pools = [one for one in _Watched.pools if one[0] is not gone]
+            _bury(gone)
+        pools, tally = [pools for pools, _ in _Watched.pools], Tally()
         _add(tally, [_Watched.gone, *(one.tally for one in pools)])
     found = [each for one in pools for each in _counted(one)]
     idle, active, opening, streams, queued = (
