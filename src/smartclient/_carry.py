@@ -24,6 +24,7 @@ __all__ = ["SocketOptions", "carried", "given_names"]
 SocketOptions: TypeAlias = tuple[tuple[int, int, int | bytes], ...]
 
 _USUAL = Settings()
+_LIVES = ("max_connections", "keepalive", "max_age", "max_requests")
 _TRUST = ("ca_file", "trust_store", "client_cert", "ssl_context")
 _WAY = ("proxy", "uds", "local_address", "socket_options")
 _MOST_CONNECTIONS = 1_000_000  # what "no limit" comes to
@@ -41,7 +42,7 @@ def given_names(settings: Settings, options: dict[str, Any]) -> list[str]:
     """The settings about connections that were given, whatever their values."""
     return [
         name
-        for name in ("max_connections", "keepalive", "http_version", *_TRUST, *_WAY)
+        for name in (*_LIVES, "http_version", *_TRUST, *_WAY)
         if name in options or getattr(settings, name) != getattr(_USUAL, name)
     ]
 

@@ -15,7 +15,7 @@ from ._settings import Settings, check_max_retries, environment, timeout_of
 from .wire import recognise
 from .wire.encode import encode
 
-__all__ = ["MAX_BODY", "UNSET", "PerCall", "Session", "Unset"]
+__all__ = ["MAX_BODY", "UNSET", "PerCall", "Session", "Unset", "valid_key"]
 
 MAX_BODY = 64 << 20  # of a reply that is not streamed, in bytes
 
@@ -87,7 +87,7 @@ class Session:
             raise ValueError(f"no API key: pass api_key= or set {name} in the environment")
         self.provider = provider
         self.pipeline = Pipeline(settings)
-        self._headers = Headers(_provider_headers(provider, _valid_key(api_key)))
+        self._headers = Headers(_provider_headers(provider, valid_key(api_key)))
 
     def expect(self, provider: str, resource: str) -> None:
         """Raise unless this session speaks to `provider`, which has `resource`."""
@@ -151,6 +151,9 @@ def _address(base_url: str) -> tuple[Origin, str]:
     """The origin of `base_url`, and what goes before each path."""
     if not isinstance(base_url, str):
         raise TypeError(f"base_url must be a string, not {type(base_url).__name__}")
+    if any(mark <= " " or mark == "\x7f" for mark in base_url.strip()):
+        # `urlsplit` drops line breaks in silence, wherever they stand.
+        raise ValueError("base_url has a space, a line break or a control character in it")
     if any(mark in base_url for mark in "?#@"):
         raise ValueError(
             "base_url must be a scheme, a host and a path alone; a query goes into extra_query "
@@ -160,7 +163,13 @@ def _address(base_url: str) -> tuple[Origin, str]:
     return origin, prefix.rstrip("/")
 
 
-def _valid_key(api_key: str | None) -> str | None:
+def valid_key(api_key: str | None) -> str | None:
+    """`api_key`, if a header can carry it.
+
+    Raises:
+        TypeError: It is no text.
+        ValueError: It cannot be sent; the message does not show it.
+    """
     if api_key is None:
         return None
     if not isinstance(api_key, str):

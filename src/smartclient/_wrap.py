@@ -12,6 +12,7 @@ from ._call import Timeout
 from ._carry import carried, given_names
 from ._clock import under_trio
 from ._pipeline import Pipeline
+from ._request import valid_key
 from ._settings import Settings, settings_of
 from .report import CallReport
 from .transports.driver import Paused
@@ -62,6 +63,9 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
         raise TypeError(
             f"wrap() takes a client of the openai or anthropic SDK, not {type(client).__name__}"
         )
+    key = getattr(target, "api_key", None)
+    if isinstance(key, str) and key:  # it may be a function, or empty where a token is used
+        valid_key(key)
     is_async = isinstance(http_client, family.AsyncClient)
     _check_carried(family, http_client, chosen, options, is_async=is_async)
     unwrap(target)

@@ -136,6 +136,15 @@ class Result:
 
 def soak(case: Case, *, streams: int, seed: int) -> Result:
     """Run `streams` streams of `case`."""
+    gc.collect()
+    gc.freeze()  # so that only what the streams made is collected: the rest is large
+    try:
+        return _soak(case, streams, seed)
+    finally:
+        gc.unfreeze()
+
+
+def _soak(case: Case, streams: int, seed: int) -> Result:
     result = Result()
     faults = FAULTS | (HTTP2_FAULTS if case.protocol == "h2" else HTTP1_FAULTS)
     rates = faults_at(faults, seed=seed)

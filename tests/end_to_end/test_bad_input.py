@@ -12,6 +12,9 @@ import brotli
 import pytest
 import zstandard
 
+import server_reference
+from server_reference.scripted import rule
+from server_reference.scripted.ops import Body, Head, Pause
 from smartclient import AsyncClient, Client, pool_stats
 from smartclient._errors import (
     EventTooLargeError,
@@ -218,3 +221,26 @@ def test_a_stream_in_any_coding_that_is_asked_for_is_read_as_it_comes(kind):
 
     with RawServer(script) as server:
         asyncio.run(main(server.url.removesuffix("/v1/messages")))
+
+
+def test_a_huge_reply_over_http2_is_reset_at_the_limit_and_the_connection_goes_on(kind):
+    """The stream is given up, and not the connection that others may be on."""
+    body = packed("gzip", 1 << 27)
+    fields = (("content-type", "application/json"), ("content-encoding", "gzip"))
+
+    pieces = [Body(body[at : at + 8192]) for at in range(0, len(body), 8192)]
+    script = [Head(200, fields), *pieces, Pause()]
+
+    async def main(base_url: str) -> None:
+        client = kind(base_url=base_url, api_key="k", max_retries=0, http_version="2")
+        with pytest.raises(ExchangeError, match="67,108,864 bytes") as caught:
+            await ask(client, stream=False)
+        assert caught.value.kind == "limit"
+        await ask(client, stream=False)
+        client.close() if isinstance(client, Client) else await client.close()
+
+    with server_reference.scripted([rule(script, times=1)]) as server:
+        server.on("Paris")
+        asyncio.run(main(server.base_url))
+        assert server.counters().connections_opened == 1
+        assert server.counters().resets_seen == 1

@@ -19,7 +19,7 @@ import pytest
 from .soak import CASES, Case, Result, soak
 
 SEED = int(os.environ.get("SOAK_SEED", "1"))
-SHORT, LONG = 300, 10_000
+SHORT, LONG = 240, 10_000
 
 
 def checked(case: Case, streams: int) -> Result:
@@ -35,7 +35,6 @@ def checked(case: Case, streams: int) -> Result:
     # A connection that was given up while it was opened is one of the server's only.
     assert result.opened <= counters.connections_opened <= result.opened + result.early
     assert (counters.connections_open, counters.streams_open) == (0, 0)
-    assert counters.closes_before_end > 0
     return result
 
 
@@ -55,8 +54,13 @@ def test_streams_that_end_in_every_way_leave_nothing(case):
 def test_ten_thousand_streams_leave_nothing_and_take_no_more_memory(case):
     streams = num_streams(LONG)
     result = checked(case, streams)
+    counters = result.counters
 
+    assert counters.closes_before_end > streams / 20
+    if case.protocol == "h2":  # what goes with its connection needs no reset of its own
+        assert counters.resets_seen > 0.8 * counters.closes_before_end
     _, second, last = result.objects
     assert last - second < streams / 3, f"objects after each third: {result.objects}"
     _, second, last = result.memory
-    assert last - second < 4 << 20, f"resident bytes after each third: {result.memory}"
+    # The SDKs' own clients bring a TLS context each, which malloc keeps for a while per thread.
+    assert last - second < 8 << 20, f"resident bytes after each third: {result.memory}"

@@ -138,6 +138,7 @@ def test_what_excludes_what_the_client_has_is_refused(family, usual, given, sett
 
 def test_settings_about_connections_are_known_by_name():
     assert given_names(Settings(proxy=LOGIN), {"keepalive": 60.0}) == ["keepalive", "proxy"]
+    assert given_names(Settings(max_age=7, max_requests=1), {}) == ["max_age", "max_requests"]
     assert given_names(Settings(max_retries=7), {"max_retries": 7}) == []
 
 

@@ -96,6 +96,9 @@ def proxy_of(url: str, name: str = "proxy") -> Proxy | ValueError:
     Args:
         name: Where the URL stands: a setting, or a variable of the environment.
     """
+    if any(mark < " " or mark == "\x7f" for mark in url.strip()):
+        # `urlsplit` drops line breaks in silence, and a password without them is another one.
+        return ValueError(f"{name} has a line break or a control character in it")
     try:
         parts = urlsplit(url.strip())
         port = parts.port

@@ -88,6 +88,23 @@ def test_released_connection_goes_to_the_one_who_waits_longest():
     assert (woken, first.connection, second.is_granted) == (["first"], "a", False)
 
 
+def test_each_release_wakes_one_of_a_thousand_who_wait():
+    """Elsewhere one release woke them all, and each walked the queue (pydantic/httpx2 PR#974)."""
+    pool: Pool[int] = Pool(10)
+    for connection in range(10):
+        assert pool.reserve()
+        pool.fill(connection)
+    woken: list[int] = []
+    for number in range(1000):
+        pool.wait(Waiter(lambda number=number: woken.append(number)))
+
+    for released in range(10):
+        pool.release(released, None)
+        assert woken == list(range(released + 1))
+
+    assert pool.counts == Counts(active=10, queued=990)
+
+
 def test_place_of_a_dead_connection_goes_to_a_waiter():
     woken: list[str] = []
     pool = a_pool("a", limit=1)

@@ -49,6 +49,7 @@ def test_user_and_password_are_decoded(url, user, password):
             f"ftp://me:{SECRET}@a", "must begin with http://, .*, not with ftp:", id="ftp"
         ),
         pytest.param(f"me:{SECRET}@a:1", "must begin with http://", id="no-scheme"),
+        pytest.param(f"http://me:{SECRET}\r\n@a:1", "has a line break", id="line-break"),
         pytest.param(f"{SECRET}:1", "must begin with http://", id="host-only"),
         pytest.param(f"http://me:{SECRET}@", "names no host", id="no-host"),
         pytest.param(f"http://me:{SECRET}@a:0", "names no host or port", id="port-0"),
