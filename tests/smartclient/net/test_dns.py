@@ -118,6 +118,10 @@ def test_nobody_waits_for_a_look_up_that_broke(error):
     with pytest.raises(OSError, match="no address came"):
         system.ask()
 
+    for thread in threading.enumerate():  # what it died of is told before this test ends
+        if thread.name.startswith("look-up of"):
+            thread.join(5.0)
+
 
 def test_each_who_waits_is_given_an_error_of_its_own():
     system = System()
