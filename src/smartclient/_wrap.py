@@ -64,7 +64,8 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
             f"wrap() takes a client of the openai or anthropic SDK, not {type(client).__name__}"
         )
     key = getattr(target, "api_key", None)
-    if isinstance(key, str) and key:  # it may be a function, or empty where a token is used
+    # It may be a function; where a token is used it is empty, or Azure's mark with spaces in it.
+    if isinstance(key, str) and not (key.isascii() and key.isprintable()):
         valid_key(key)
     is_async = isinstance(http_client, family.AsyncClient)
     _check_carried(family, http_client, chosen, options, is_async=is_async)

@@ -36,6 +36,16 @@ def test_a_key_that_a_function_brings_is_left_to_it():
     assert smartclient.wrap(client) is client
 
 
+@pytest.mark.sdk
+def test_a_client_that_has_a_token_in_place_of_a_key_is_wrapped():
+    """Azure's client then has a mark for its key, which no server ever sees."""
+    client = openai.AzureOpenAI(
+        azure_endpoint="http://127.0.0.1:1", api_version="v", azure_ad_token_provider=lambda: SECRET
+    )
+
+    assert smartclient.wrap(client) is client
+
+
 @pytest.mark.parametrize("base_url", ["http://a\r\n.example", "http://a b", "http://a/\tx"])
 def test_an_address_with_a_line_break_inside_is_refused(base_url):
     with pytest.raises(ValueError, match="line break"):
