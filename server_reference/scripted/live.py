@@ -17,8 +17,9 @@ __all__ = ["Live"]
 _MARGIN = 16 * 1024
 _TAIL_WRITES = 256
 _TAIL_BYTES = 64 * 1024
+_NEAR_BYTES = 1024  # where the terminal event nearly always stands
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})\b")
-_BLANK = re.compile(rb"(?:\r\n|\n|\r){2}")  # until it comes, an event is none
+_BLANKS = (b"\n\n", b"\r\r", b"\n\r")  # in each empty line's end; until it comes, an event is none
 _CONTENT = re.compile(
     rb'content_block_delta|"type": ?"response\.\w+(?:\.\w+)?\.delta"'
     rb'|"(?:reasoning_)?content": ?"[^"]|"tool_calls": ?\['
@@ -95,12 +96,10 @@ class Live:
         entry.num_writes = self.num_writes
         if entry.is_event_stream:
             is_all = self._room >= 0
-            whole = kept[: max((found.end() for found in _BLANK.finditer(kept)), default=0)]
+            whole = kept[: max(kept.rfind(blank) for blank in _BLANKS) + 2]
             entry.has_content = _CONTENT.search(whole if is_all else kept) is not None
             ends = b"\n" + (kept if is_all else self._last_writes())
-            entry.has_terminal = any(last in ends for last in _TERMINAL) or (
-                _SPACED_TERMINAL.search(ends) is not None
-            )
+            entry.has_terminal = _is_ended(ends[-_NEAR_BYTES:]) or _is_ended(ends)
 
     def _last_writes(self) -> bytes:
         """The end of the body, where the terminal event stands; writes can be megabytes."""
@@ -124,3 +123,10 @@ class Live:
     def _note_time(self, clock: Clock) -> None:
         self.entry.head_at = clock.now()
         self.entry.head_real = time.monotonic()
+
+
+def _is_ended(stream: bytes) -> bool:
+    """Whether there is a terminal event in `stream`."""
+    if any(last in stream for last in _TERMINAL):
+        return True
+    return _SPACED_TERMINAL.search(stream) is not None

@@ -144,6 +144,16 @@ def test_the_end_of_a_stream_is_seen_in_any_pieces(size):
     assert (only(played).has_content, only(played).has_terminal) == (True, True)
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+@pytest.mark.parametrize("num_ends", [1, 2])
+def test_an_event_counts_once_its_empty_line_has_come(end, num_ends):
+    data = b'data: {"choices":[{"delta":{"content":"Hi"}}]}'
+    played = Played()
+    played.exchange(ops=stream(data + end * num_ends))
+
+    assert only(played).has_content is (num_ends == 2)
+
+
 @pytest.mark.parametrize(
     "data",
     [
