@@ -23,6 +23,7 @@ from .options import DEFAULTS, REAL, SYSTEM_CLOCK, NetOptions
 from .pool import Counts, Pool, Waiter
 from .refusals import check_forwarded
 from .routes import Route, Routes
+from .waiting import settle
 
 __all__ = ["MOST_REFUSALS", "AsyncConnections", "close_idle", "counts"]
 
@@ -158,10 +159,10 @@ class AsyncConnections:
         loop = asyncio.get_running_loop()
         timeout, by = timeline.within(call.timeout.pool)
         future = loop.create_future()
-        waiter = Waiter[Link](partial(_resolve, future), self)
+        waiter = Waiter[Link](partial(settle, future), self)
         pool.wait(waiter)
         started = loop.time()
-        timer = None if timeout is None else loop.call_later(timeout, _resolve, future)
+        timer = None if timeout is None else loop.call_later(timeout, settle, future)
         try:
             await future
         except BaseException:
@@ -229,8 +230,3 @@ class AsyncConnections:
     def _check_open(self) -> None:
         if self._is_closed:
             raise failures.client_closed()
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

@@ -103,10 +103,9 @@ class Connections:
             while (pool := LOBBY.reserve(route, number - len(opened))) is not None:
                 opened.append(self._open(route, pool, call, Timeline()))
         finally:
-            now = REAL()
+            expires = route.life.until(REAL(), self._options.idle_expiry)
             for connection in opened:
-                bound = route.life.bound(now, self._options.idle_expiry)
-                LOBBY.release(connection, None if bound is None else now + bound)
+                LOBBY.release(connection, expires)
         return len(opened)
 
     def close(self) -> None:

@@ -45,6 +45,11 @@ class Lifetime:
             return own
         return self._bound if own is None else min(own, self._bound)
 
+    def until(self, now: float, own: float | None) -> float | None:
+        """The moment up to which it may; `None`: for ever."""
+        bound = self.bound(now, own)
+        return None if bound is None else now + bound
+
 
 class Aging:
     """What a connection knows of its life, in real time.

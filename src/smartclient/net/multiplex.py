@@ -142,8 +142,7 @@ class Multiplex(Link):
         now = REAL()
         if self.state.is_used_up or self.is_worn(now):
             self.pool.resize(self, 0)
-        bound = self.pool.life.bound(now, lane.idle_expiry)
-        self._keep(self, None if bound is None else now + bound)
+        self._keep(self, self.pool.life.until(now, lane.idle_expiry))
         if (self.state.is_used_up or self.is_worn(now)) and not self.lanes:
             self.drop()
 

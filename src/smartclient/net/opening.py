@@ -21,6 +21,7 @@ from .racing import ATTEMPT_DELAY, Race
 from .routes import Route
 from .streams import StreamConnection
 from .tcp import Address, check_connected, start_connecting
+from .waiting import settle
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -218,7 +219,7 @@ class _Opening:
         sock = start_connecting(address, route.local_address, route.socket_options)
         try:
             writable = self.loop.create_future()
-            self.loop.add_writer(sock, _set, writable)
+            self.loop.add_writer(sock, settle, writable)
             try:
                 await writable
             finally:
@@ -262,11 +263,6 @@ def _close(attempt: asyncio.Task[socket.socket]) -> None:
     """Close what has connected though another was faster."""
     if not attempt.cancelled() and attempt.exception() is None:
         attempt.result().close()
-
-
-def _set(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:

@@ -242,9 +242,7 @@ class StreamConnection(Link):
 
     def spare(self, idle_expiry: float | None) -> None:
         """Lie idle: the call for which it was opened is none."""
-        now = REAL()
-        bound = self.pool.life.bound(now, idle_expiry)
-        self._keep(self, None if bound is None else now + bound)
+        self._keep(self, self.pool.life.until(REAL(), idle_expiry))
 
     def _keep_with(self, parser: ReplyParser, *, last: bool = True) -> None:
         now = REAL()

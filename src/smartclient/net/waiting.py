@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-__all__ = ["Awaited"]
+__all__ = ["Awaited", "settle"]
+
+
+def settle(future: asyncio.Future[None]) -> None:
+    """Let whoever waits for `future` go on, if nobody did before."""
+    if not future.done():
+        future.set_result(None)
 
 
 class Awaited:
@@ -42,8 +48,8 @@ class Awaited:
 
     def notify(self) -> None:
         """Something happened: whoever waits goes on."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self._waiter is not None:
+            settle(self._waiter)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -19,6 +19,10 @@ def test_nothing_is_learned_from_nothing():
     assert Lifetime().bound(0.0, 60.0) == 60.0
 
 
+def test_a_moment_is_named_where_there_is_a_limit():
+    assert [Lifetime().until(100.0, own) for own in (60.0, None)] == [160.0, None]
+
+
 def test_a_server_that_closes_sooner_is_remembered_for_a_while():
     life = Lifetime()
 
