@@ -16,7 +16,6 @@ __all__ = ["BODIES", "Schema", "object_of"]
 Schema: TypeAlias = Mapping[str, object]
 
 _TEXT: Schema = {"type": "string"}
-_SOME_TEXT: Schema = {"type": "string", "minLength": 1}
 _FLAG: Schema = {"type": ["boolean", "null"]}
 _STOP: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_STOP}
 _STOPS: dict[str, object] = {"type": ["array", "null"], "items": _STOP, "maxItems": MOST_STOPS}

@@ -9,7 +9,6 @@ import logging
 import socket
 import sys
 import threading
-from types import TracebackType
 from typing import Any, Self
 
 from hypercorn.asyncio import serve
@@ -130,12 +129,7 @@ class Server:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def _run(self) -> None:

@@ -9,7 +9,6 @@ import socket
 import threading
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from weakref import WeakSet
 
@@ -165,12 +164,7 @@ class ScriptedServer(Judged):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def _run(self) -> None:
