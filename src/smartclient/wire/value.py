@@ -47,6 +47,36 @@ _OURS = frozenset({"from_json", "of", "raw", "to_dict"})  # no field hides these
 _SHOWN = 80  # characters of a string that a repr shows
 
 
+class _Source:
+    """The JSON that something was read from; of a part, found once somebody asks for it.
+
+    Args:
+        data: The JSON; `None` for a part.
+        whole: What it is a part of.
+        place: Its name or number there.
+    """
+
+    __slots__ = ("_data", "_parts", "_place", "_whole")
+
+    def __init__(
+        self, data: bytes | None, whole: _Source | None = None, place: str | int = 0
+    ) -> None:
+        self._data, self._whole, self._place = data, whole, place
+        self._parts: Any = None
+
+    def data(self) -> bytes:
+        if self._data is None:
+            assert self._whole is not None
+            self._data = self._whole.part(self._place)
+        return self._data
+
+    def part(self, place: str | int) -> bytes:
+        """The part at `place`; all are told apart at once, since others will be asked for."""
+        if self._parts is None:
+            self._parts = (_FIELDS if isinstance(place, str) else _ITEMS).decode(self.data())
+        return bytes(self._parts[place])
+
+
 class Value:
     """A JSON object of a reply. Its fields are attributes; they cannot be set.
 
@@ -54,9 +84,9 @@ class Value:
     that the class does not name are attributes too, where the provider sent them.
     """
 
-    __slots__ = ("__dict__", "_raw")
+    __slots__ = ("__dict__", "_source")
 
-    _raw: bytes
+    _source: _Source
     _nested: ClassVar[Mapping[str, _Kind]] = {}
     """Fields that hold objects, or lists of objects, of a class of their own."""
 
@@ -68,7 +98,7 @@ class Value:
             msgspec.DecodeError: It is not a JSON object.
         """
         try:
-            return cls._sourced(raw, _OBJECT.decode(raw))
+            return cls._sourced(_Source(raw), _OBJECT.decode(raw))
         except msgspec.ValidationError:
             raise
         except msgspec.DecodeError as error:
@@ -82,19 +112,18 @@ class Value:
         return cls.from_json(canonical(fields))
 
     @classmethod
-    def _sourced(cls, raw: bytes, plain: dict[str, Any]) -> Self:
-        """From `raw` and what it decodes to; each nested `Value` keeps its own source."""
-        fields, sources = _named(plain), None
+    def _sourced(cls, source: _Source, plain: dict[str, Any]) -> Self:
+        """From what `source` decodes to; each nested `Value` keeps its own part of it."""
+        fields = _named(plain)
         for name, kind in cls._nested.items():
             value = fields.get(name)
             if type(value) not in _CONTAINERS:
                 continue
             if issubclass(kind, Value):
-                sources = sources or _FIELDS.decode(raw)
-                fields[name] = _object(kind, value, sources[name])
+                fields[name] = _object(kind, value, _Source(None, source, name))
             else:
                 fields[name] = _plain_object(kind, value)
-        return cls._with(raw, fields)
+        return cls._with(source, fields)
 
     @classmethod
     def _plain(cls, raw: bytes, plain: dict[str, Any]) -> Self:
@@ -103,23 +132,23 @@ class Value:
         for name, kind in cls._nested.items():
             if name in fields:
                 fields[name] = _plain_object(kind, fields[name])
-        return cls._with(raw, fields)
+        return cls._with(_Source(raw), fields)
 
     @classmethod
-    def _with(cls, raw: bytes, fields: dict[str, Any]) -> Self:
+    def _with(cls, source: _Source, fields: dict[str, Any]) -> Self:
         self = cls.__new__(cls)
-        object.__setattr__(self, "_raw", raw)
+        object.__setattr__(self, "_source", source)
         object.__setattr__(self, "__dict__", fields)
         return self
 
     @property
     def raw(self) -> bytes:
         """The JSON that this was read from, unchanged."""
-        return self._raw
+        return self._source.data()
 
     def to_dict(self) -> dict[str, Any]:
         """All that the provider sent, in dicts and lists that are yours to change."""
-        fields: dict[str, Any] = decode(self._raw)
+        fields: dict[str, Any] = decode(self.raw)
         return fields
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -132,7 +161,7 @@ class Value:
         return type(self) is type(other) and self.__dict__ == other.__dict__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).from_json, (self._raw,)
+        return type(self).from_json, (self.raw,)
 
     def __repr__(self) -> str:
         return _shown(type(self).__name__, self.__dict__.items())
@@ -263,13 +292,14 @@ def _named(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _object(kind: type[Value], value: Any, source: Raw) -> Any:
+def _object(kind: type[Value], value: Any, source: _Source) -> Any:
     """A `Value` or a list of them, decoded; each keeps its part of `source`."""
-    if isinstance(value, dict):
-        return kind._sourced(bytes(source), value)
-    if isinstance(value, list):
-        items = _ITEMS.decode(source)
-        return [_object(kind, *item) for item in zip(value, items, strict=True)]
+    if type(value) is dict:
+        return kind._sourced(source, value)
+    if type(value) is list:
+        return [
+            _object(kind, item, _Source(None, source, number)) for number, item in enumerate(value)
+        ]
     return value
 
 
