@@ -15,6 +15,7 @@ from .wire.sse import MAX_EVENT_BYTES
 
 if TYPE_CHECKING:
     from ._flow import Tap
+    from .report import Later
     from .wire import Adapter
 
 __all__ = [
@@ -81,15 +82,20 @@ class Headers:
 
     Args:
         fields: Pairs of name and value, or a mapping.
+
+    Attributes:
+        written: What a connection made of them the last time; `None` before.
     """
 
-    __slots__ = ("_first", "fields")
+    __slots__ = ("_first", "fields", "written")
 
     fields: tuple[tuple[str, str], ...]
 
     def __init__(self, fields: Iterable[tuple[str, str]] | Mapping[str, str] = ()) -> None:
-        pairs = fields.items() if isinstance(fields, Mapping) else fields
-        self.fields = tuple(pairs)
+        if not isinstance(fields, list) and isinstance(fields, Mapping):
+            fields = fields.items()
+        self.fields = tuple(fields)
+        self.written: Any = None
         self._first: dict[str, str] | None = None  # by lower-case name, once one is asked for
 
     def get(self, name: str) -> str | None:
@@ -213,7 +219,7 @@ class Attempt(Struct):
     """
 
     number: int
-    origin: str
+    origin: Origin
     started: float
     timeline: Timeline
     status: int | None = None
@@ -229,18 +235,18 @@ class Trace(Struct):
         started: When the call began, in monotonic seconds.
         prepared: When the request was ready to be sent for the first time.
         backoffs: Waits between attempts.
-        report: The `CallReport`, once the body has ended.
+        report: The `CallReport`, once the body has ended, for whoever asks for it.
     """
 
     started: float
     prepared: float | None = None
     attempts: list[Attempt] = msgspec.field(default_factory=list)
     backoffs: list[Span] = msgspec.field(default_factory=list)
-    report: Any = None
+    report: Later | None = None
 
     def begin(self, origin: Origin, *, at: float) -> Attempt:
         """Open the record of the next attempt."""
-        attempt = Attempt(len(self.attempts) + 1, str(origin), at, Timeline())
+        attempt = Attempt(len(self.attempts) + 1, origin, at, Timeline())
         self.attempts.append(attempt)
         return attempt
 

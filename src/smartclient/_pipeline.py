@@ -10,7 +10,7 @@ from . import _observers
 from ._call import Call, Reply
 from ._flow import Flow, Policy, compose
 from ._settings import Settings
-from .report import CallReport
+from .report import CallReport, Later
 
 __all__ = ["Pipeline", "finish_at_exit"]
 
@@ -19,7 +19,6 @@ class Pipeline:
     """The way of each call of one client.
 
     Attributes:
-        last_report: Of the call that ended last.
         leftovers: What dropped bodies left to do; run by the next call, at `close` or at exit.
     """
 
@@ -28,15 +27,22 @@ class Pipeline:
 
         self.settings = settings
         self.clock = settings.clock
-        self.last_report: CallReport | None = None
+        self._newest: Later | None = None
         self.leftovers: deque[Flow[None]] = deque()
         self._chain = compose(self._policies())
         # By a weak reference: what is left holds its pipeline, and would keep it until then.
         finalize(self, finish_at_exit, ref(self))
 
+    @property
+    def last_report(self) -> CallReport | None:
+        """Of the call that ended last."""
+        newest = self._newest
+        return None if newest is None else newest.get()
+
     def flow(self, call: Call) -> Flow[Reply]:
         """Send `call` through every policy."""
-        yield from self.finish()
+        if self.leftovers:
+            yield from self.finish()
         return (yield from self._chain(call))
 
     def finish(self) -> Flow[None]:
@@ -70,10 +76,10 @@ class Pipeline:
             ),
         ]
 
-    def _publish(self, report: CallReport) -> None:
-        self.last_report = report
+    def _publish(self, report: Later) -> None:
+        self._newest = report
         if self.settings.on_report is not None:
-            _observe(self.settings.on_report, report)
+            _observe(self.settings.on_report, report.get())
 
 
 def finish_at_exit(pipeline: Callable[[], Pipeline | None]) -> None:

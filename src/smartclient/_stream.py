@@ -39,8 +39,8 @@ class _Events(Generic[ValueT]):
     @property
     def report(self) -> CallReport | None:
         """What happened to this call; `None` until the stream has ended."""
-        report: CallReport | None = self._reply.call.trace.report
-        return report
+        report = self._reply.call.trace.report
+        return None if report is None else report.get()
 
     def _take(self, chunk: Chunk) -> None:
         """Queue what `chunk` holds, once nothing is queued any more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
@@ -16,6 +16,7 @@ __all__ = [
     "STAGES",
     "AttemptReport",
     "CallReport",
+    "Later",
     "Stage",
     "attempt_report",
     "server_stages",
@@ -152,6 +153,23 @@ class CallReport(Struct, frozen=True, kw_only=True):
         return lines
 
 
+class Later:
+    """A report that is put together once somebody asks for it: most are never looked at."""
+
+    __slots__ = ("_made", "_make")
+
+    def __init__(self, make: Callable[[], CallReport]) -> None:
+        self._make = make
+        self._made: CallReport | None = None
+
+    def get(self) -> CallReport:
+        """The report; the same one each time."""
+        made = self._made
+        if made is None:
+            made = self._made = self._make()
+        return made
+
+
 def _ms(seconds: float) -> str:
     return f"{seconds * 1000:,.1f} ms" if seconds < 10 else f"{seconds:,.1f} s"
 
@@ -202,7 +220,7 @@ def attempt_report(attempt: Attempt, *, since: float, server: Mapping[str, Stage
     ended = attempt.ended if attempt.ended is not None else attempt.started
     return AttemptReport(
         number=attempt.number,
-        origin=attempt.origin,
+        origin=str(attempt.origin),
         start=attempt.started - since,
         duration=ended - attempt.started,
         status=attempt.status,

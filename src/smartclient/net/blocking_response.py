@@ -102,10 +102,10 @@ class Response:
             drop(connection)
 
     def abandon(self) -> None:
-        """Cut for a finalizer, which may run in a thread that holds our lock."""
+        """Cut for a finalizer."""
         connection, self._connection = getattr(self, "_connection", None), None
         if connection is not None:
-            LOBBY.abandon(connection)
+            drop(connection)
 
     __del__ = abandon
 
@@ -199,6 +199,7 @@ class Response:
 
 
 def drop(connection: SocketConnection) -> None:
+    """Close it at once, anywhere: also in a finalizer, in a thread that holds our lock."""
     connection.cut()
     LOBBY.discard(connection)
 

@@ -75,19 +75,29 @@ def head_of(call: Call, forwarder: Proxy | None = None) -> SecretBytes:
             header that the connection adds by itself. The value is never shown.
         TypeError: A body that is neither bytes nor an iterable of bytes.
     """
+    headers = call.headers
+    asked = (call.method, call.target, call.origin, forwarder)
+    if headers.written is None or headers.written[0] != asked:
+        # Kept: a client sends the same fields to the same few places.
+        headers.written = (asked, _beginning(call, forwarder))
+    return SecretBytes(headers.written[1] + _delimiter(call.method, call.body))
+
+
+def _beginning(call: Call, forwarder: Proxy | None) -> SecretBytes:
+    """The head up to what tells of the body."""
     method, target = call.method, call.target
     if not _TOKEN.fullmatch(method):
         raise ValueError("the method is no HTTP token; use one such as GET or POST")
     if not (target.isascii() and target.isprintable()) or " " in target or not target:
         raise ValueError("the path and query hold spaces or characters outside ASCII; quote them")
-    head = _fields_of(call, forwarder)
-    if head is None:
+    beginning = _fields_of(call, forwarder)
+    if beginning is None:
         raise _refuse_header(call)
-    return head
+    return beginning
 
 
 def _fields_of(call: Call, forwarder: Proxy | None) -> SecretBytes | None:
-    """The head; `None` for fields that cannot be sent: no frame of their error holds them."""
+    """The same; `None` for fields that cannot be sent: no frame of their error holds them."""
     lines, values, host = [], [], None
     for name, value in call.headers.fields:
         kind = _kind_of_name(name)
@@ -108,20 +118,20 @@ def _fields_of(call: Call, forwarder: Proxy | None) -> SecretBytes | None:
         target = f"http://{host_of(call.origin)}{target}"
         lines += [f"{n}: {v}\r\n" for n, v in forwarder.told() if call.headers.get(n) is None]
     first = f"{call.method} {target} HTTP/1.1\r\nhost: {host}\r\n"
-    last = f"{_delimiter(call.method, call.body)}\r\n"
-    return SecretBytes("".join((first, *lines, last)).encode("latin-1"))
+    return SecretBytes("".join((first, *lines)).encode("latin-1"))
 
 
-def _delimiter(method: str, body: object) -> str:
+def _delimiter(method: str, body: object) -> bytes:
+    """What tells where the body ends, and the empty line."""
     if isinstance(body, (bytes, bytearray)):
         if not body and method in BODILESS:
-            return ""
-        return f"content-length: {len(body)}\r\n"
+            return b"\r\n"
+        return b"content-length: %d\r\n\r\n" % len(body)
     if isinstance(body, (str, memoryview)) or not (
         hasattr(body, "__iter__") or hasattr(body, "__aiter__")
     ):
         raise TypeError(f"a body is bytes or an iterable of bytes, not {type(body).__name__}")
-    return "transfer-encoding: chunked\r\n"
+    return b"transfer-encoding: chunked\r\n\r\n"
 
 
 def joined(head: bytes, body: bytes | bytearray) -> tuple[SecretBytes, memoryview | None]:

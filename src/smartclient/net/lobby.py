@@ -20,33 +20,6 @@ from .stats import watch
 __all__ = ["LOBBY", "Lobby", "Ticket"]
 
 
-class _Lock(threading.local):
-    """A lock that knows whether this thread is inside it, or about to be."""
-
-    def __init__(self, lock: threading.Lock) -> None:
-        self._lock = lock
-        self.is_mine = False
-
-    def acquire(self, *, blocking: bool = True) -> bool:
-        self.is_mine = True  # before it is so: a finalizer may run in between
-        try:
-            self.is_mine = self._lock.acquire(blocking)
-        except BaseException:
-            self.is_mine = False
-            raise
-        return self.is_mine
-
-    def release(self) -> None:
-        self._lock.release()
-        self.is_mine = False
-
-    def __enter__(self) -> None:
-        self.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self.release()
-
-
 class Ticket(Waiter[SocketConnection]):
     """A thread's place in the queue; `gate` opens when something was granted."""
 
@@ -67,12 +40,12 @@ class Lobby:
         self._reset()
 
     def _reset(self) -> None:
-        self._lock = _Lock(threading.Lock())
+        self._lock = threading.Lock()
         self._pools: Pools[SocketConnection] = Pools()
         watch(self._pools)
-        # A finalizer may run anywhere, also in a thread that holds the lock: it leaves here what
-        # it has to do, and whoever releases the lock next does it. A finalizer may be anybody's,
-        # such as the `finally` of an SDK's generator, which closes as every caller does.
+        # What gives something back never waits for the lock: it may be done by a finalizer, which
+        # may run in a thread that holds it, and be anybody's, such as the `finally` of an SDK's
+        # generator. It is left here, and whoever has the lock does it before all else.
         self._later: deque[Callable[[], object]] = deque()
 
     def forget(self) -> None:
@@ -84,8 +57,8 @@ class Lobby:
             connection.forget()
 
     def counts(self) -> Counts:
-        self._reclaim()
         with self._lock:
+            self._settle()
             found = self._pools.counts
         self._reclaim()
         return found
@@ -93,12 +66,14 @@ class Lobby:
     def holders(self, pool: Pool[SocketConnection]) -> list[str]:
         """Who has held `pool`'s connections for longest."""
         with self._lock:
+            self._settle()
             active = list(pool.active)
         self._reclaim()
         return holders(active)
 
     def close_idle(self) -> None:
         with self._lock:
+            self._settle()
             idle = self._pools.expire(float("inf"))
         for connection in idle:
             connection.cut()
@@ -110,6 +85,7 @@ class Lobby:
         """An idle connection, or a waiter to `wait` with, or neither: a place to open one."""
         waiter = None
         with self._lock:
+            self._settle()
             old = self._pools.sweep(now)
             pool = self._pools.get(route, route.limit, life=route.life)
             connection = pool.take(now)
@@ -129,17 +105,18 @@ class Lobby:
     def reserve(self, route: Route, spare: int) -> Pool[SocketConnection] | None:
         """The pool of `route` with a place held in it, unless `spare` connections are idle."""
         with self._lock:
+            self._settle()
             pool = self._pools.get(route, route.limit, life=route.life)
-            return pool if len(pool.idle) < spare and pool.reserve() else None
+            is_held = len(pool.idle) < spare and pool.reserve()
+        self._reclaim()
+        return pool if is_held else None
 
     def wait(self, pool: Pool[SocketConnection], ticket: Ticket, timeout: float | None) -> bool:
         """Wait until something is granted; false when it was not, and the place is left."""
         try:
             ticket.gate.acquire(timeout=-1 if timeout is None else timeout)
         except BaseException:
-            with self._lock:
-                pool.leave(ticket)
-            self._reclaim()
+            self._do(partial(pool.leave, ticket))
             raise
         with self._lock:
             # Looked at under the lock: it may have been granted just as the time ran out.
@@ -151,23 +128,21 @@ class Lobby:
     def swap(self, connection: SocketConnection, now: float) -> SocketConnection | None:
         """Another idle connection for a dead one, or `None`: a place to open one."""
         with self._lock:
-            if connection not in connection.pool.active:
-                raise failures.client_closed()  # evicted just now
-            other = connection.pool.swap(connection, now)
+            self._settle()
+            is_ours = connection in connection.pool.active
+            other = connection.pool.swap(connection, now) if is_ours else None
         self._reclaim()
+        if not is_ours:
+            raise failures.client_closed()  # evicted just now
         return other
 
     def fill(self, connection: SocketConnection) -> None:
         """Count a connection that was opened in a held place."""
-        with self._lock:
-            connection.pool.fill(connection)
-        self._reclaim()
+        self._do(partial(connection.pool.fill, connection))
 
     def vacate(self, pool: Pool[SocketConnection]) -> None:
         """Give up a held place."""
-        with self._lock:
-            pool.vacate()
-        self._reclaim()
+        self._do(pool.vacate)
 
     def release(
         self, connection: SocketConnection, expires: float | None, *, last: bool = True
@@ -186,32 +161,25 @@ class Lobby:
         """Forget a connection that was cut."""
         self._do(partial(connection.pool.discard, connection))
 
-    def abandon(self, connection: SocketConnection) -> None:
-        """Cut a connection from a finalizer."""
-        connection.cut()
-        self._later.append(partial(connection.pool.discard, connection))
-        self._reclaim()
-
     def evict(self, owner: object) -> None:
         """Send `owner`'s calls away from the queues, and cut its active connections."""
         self._do(partial(self._evict, owner))
 
     def _do(self, what: Callable[[], object]) -> None:
-        """Do it under the lock: now, or once this thread has released it."""
-        if self._lock.is_mine:
-            self._later.append(what)
-            return
-        with self._lock:
-            what()
+        """Do it under the lock: now, or let whoever has it do it."""
+        self._later.append(what)
         self._reclaim()
 
     def _reclaim(self) -> None:
-        while self._later and not self._lock.is_mine and self._lock.acquire(blocking=False):
+        while self._later and self._lock.acquire(blocking=False):
             try:
-                while self._later:
-                    self._later.popleft()()
+                self._settle()
             finally:
                 self._lock.release()
+
+    def _settle(self) -> None:
+        while self._later:
+            self._later.popleft()()
 
     def _evict(self, owner: object) -> None:
         for pool in list(self._pools.by_key.values()):

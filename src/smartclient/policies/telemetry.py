@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
 
-from .._call import Call, Headers, Reply, Trace
+from .._call import Attempt, Call, Headers, Reply, Span
 from .._clock import Clock
 from .._errors import ExchangeError, RefusedError
 from .._flow import Flow, Next, Outcome
-from ..report import CallReport, Stage, attempt_report, server_stages
-from ..wire import Delta, Usage
+from ..report import CallReport, Later, Stage, attempt_report, server_stages
+from ..wire import Adapter, Delta, Usage
 
 __all__ = ["Telemetry"]
 
@@ -20,10 +22,10 @@ class Telemetry:
     """Make one `CallReport` for each call, when its body has ended.
 
     Args:
-        publish: Is given each report.
+        publish: Is given each report, which is put together once somebody asks for it.
     """
 
-    def __init__(self, *, clock: Clock, publish: Callable[[CallReport], None]) -> None:
+    def __init__(self, *, clock: Clock, publish: Callable[[Later], None]) -> None:
         self._clock, self._publish = clock, publish
 
     def flow(self, call: Call, call_next: Next) -> Flow[Reply]:
@@ -40,57 +42,37 @@ class Telemetry:
 class _Watch:
     """Notes what a body says, and reports when it has ended."""
 
-    __slots__ = (
-        "_call",
-        "_finish",
-        "_first",
-        "_gaps",
-        "_headers",
-        "_is_stream",
-        "_last",
-        "_publish",
-        "_server",
-        "_status",
-        "_usage",
-    )
+    __slots__ = ("_call", "_is_stream", "_notes", "_publish")
 
     def __init__(
         self,
         call: Call,
-        publish: Callable[[CallReport], None],
+        publish: Callable[[Later], None],
         *,
         status: int | None = None,
         headers: Headers = Headers(),  # noqa: B008 - immutable
     ) -> None:
         self._call, self._publish = call, publish
         self._is_stream = call.is_stream  # a whole reply has no first event
-        self._status, self._headers = status, headers
-        self._first: float | None = None
-        self._last: float | None = None
-        self._gaps: list[float] = []
-        self._usage: Usage | None = None
-        self._finish: str | None = None
-        self._server: dict[str, Stage] = {}
-        timing = headers.get("server-timing")
-        if timing:
-            self._server = server_stages(timing)
+        self._notes = _Notes(status, headers)
 
     def feed(self, delta: Delta, at: float) -> None:
+        notes = self._notes
         if delta.has_tokens and self._is_stream:
-            if self._last is None:
-                self._first = at
-            elif len(self._gaps) < _MAX_GAPS:
-                self._gaps.append(at - self._last)
-            self._last = at
+            if notes.last is None:
+                notes.first = at
+            elif len(notes.gaps) < _MAX_GAPS:
+                notes.gaps.append(at - notes.last)
+            notes.last = at
         if delta.usage is not None:
-            self._usage = delta.usage if self._usage is None else self._usage.updated(delta.usage)
+            notes.usage = delta.usage if notes.usage is None else notes.usage.updated(delta.usage)
         if delta.finish is not None:
-            self._finish = delta.finish
+            notes.finish = delta.finish
 
     def comment(self, text: str) -> None:
         name, _, value = text.strip().partition(" ")
         if name.lower() == "server-timing":
-            self._server |= server_stages(value)
+            self._notes.timings.append(value)
 
     def after(self, outcome: Outcome) -> Flow[None]:
         self.report(outcome)
@@ -99,50 +81,78 @@ class _Watch:
     def report(self, outcome: Outcome) -> None:
         """Publish what is known at the end."""
         call, trace = self._call, self._call.trace
-        last = trace.attempts[-1] if trace.attempts else None
-        since = trace.started
-        server = _placed(self._server, trace)
-        error = outcome.error or (outcome.kind if outcome.kind != "complete" else None)
-        adapter = call.adapter
-        attempts = [
-            attempt_report(one, since=since, server=server if one is last else {})
-            for one in trace.attempts
-        ]
-        report = CallReport(
-            provider=adapter.provider if adapter else None,
-            model=call.model,
-            endpoint=f"{call.method} {call.target.partition('?')[0]}",
-            status=self._status,
-            attempts=attempts,
-            stages=self._stages(trace, attempts[-1].stages if attempts else {}),
-            reused=last.timeline.reused if last else None,
-            protocol=last.timeline.protocol if last else None,
-            duration=outcome.at - since,
-            ttft=None if self._first is None else self._first - since,
-            itl_p50=_median(self._gaps),
-            itl_max=max(self._gaps, default=None),
-            usage=self._usage,
-            finish=self._finish,
-            request_id=self._headers.get(adapter.request_id_header) if adapter else None,
-            server=self._server,
-            error=error,
-        )
-        trace.report = report
-        self._publish(report)
+        # Neither the call, whose body may be large, nor the trace, which holds the report.
+        known = (call.adapter, call.model, call.method, call.target)
+        times = (trace.started, trace.prepared, trace.attempts, trace.backoffs)
+        trace.report = Later(partial(_report, self._notes, outcome, known, times))
+        self._publish(trace.report)
 
-    def _stages(self, trace: Trace, last: dict[str, Stage]) -> dict[str, Stage]:
-        """Those of the last attempt, and the call's own, which come first where both name one."""
-        since, stages = trace.started, dict(last)
-        if trace.prepared is not None:
-            stages["prepare"] = Stage(0.0, trace.prepared - since)
-        if self._first is not None and self._last is not None:
-            stages["ttft"] = Stage(0.0, self._first - since)
-            if self._gaps:  # of a single event only the server knows how long it took
-                stages["decode"] = Stage(self._first - since, self._last - self._first)
-        if trace.backoffs:
-            waited = sum(span.duration for span in trace.backoffs)
-            stages["backoff"] = Stage(trace.backoffs[0].start - since, waited)
-        return stages
+
+class _Notes:
+    """What a body has said."""
+
+    __slots__ = ("finish", "first", "gaps", "headers", "last", "status", "timings", "usage")
+
+    def __init__(self, status: int | None, headers: Headers) -> None:
+        self.status, self.headers = status, headers
+        self.first: float | None = None
+        self.last: float | None = None
+        self.gaps: list[float] = []
+        self.usage: Usage | None = None
+        self.finish: str | None = None
+        self.timings: list[str] = headers.all("server-timing")
+
+
+_Known: TypeAlias = "tuple[Adapter | None, str | None, str, str]"
+_Times: TypeAlias = "tuple[float, float | None, list[Attempt], list[Span]]"
+
+
+def _report(notes: _Notes, outcome: Outcome, known: _Known, times: _Times) -> CallReport:
+    adapter, model, method, target = known
+    since, _, tries, _ = times
+    last = tries[-1] if tries else None
+    told: dict[str, Stage] = {}
+    for timing in notes.timings:
+        told |= server_stages(timing)
+    server = _placed(told, last, since)
+    attempts = [
+        attempt_report(one, since=since, server=server if one is last else {}) for one in tries
+    ]
+    return CallReport(
+        provider=adapter.provider if adapter else None,
+        model=model,
+        endpoint=f"{method} {target.partition('?')[0]}",
+        status=notes.status,
+        attempts=attempts,
+        stages=_stages(notes, times, attempts[-1].stages if attempts else {}),
+        reused=last.timeline.reused if last else None,
+        protocol=last.timeline.protocol if last else None,
+        duration=outcome.at - since,
+        ttft=None if notes.first is None else notes.first - since,
+        itl_p50=_median(notes.gaps),
+        itl_max=max(notes.gaps, default=None),
+        usage=notes.usage,
+        finish=notes.finish,
+        request_id=notes.headers.get(adapter.request_id_header) if adapter else None,
+        server=told,
+        error=outcome.error or (outcome.kind if outcome.kind != "complete" else None),
+    )
+
+
+def _stages(notes: _Notes, times: _Times, last: dict[str, Stage]) -> dict[str, Stage]:
+    """Those of the last attempt, and the call's own, which come first where both name one."""
+    since, prepared, _, backoffs = times
+    stages = dict(last)
+    if prepared is not None:
+        stages["prepare"] = Stage(0.0, prepared - since)
+    if notes.first is not None and notes.last is not None:
+        stages["ttft"] = Stage(0.0, notes.first - since)
+        if notes.gaps:  # of a single event only the server knows how long it took
+            stages["decode"] = Stage(notes.first - since, notes.last - notes.first)
+    if backoffs:
+        waited = sum(span.duration for span in backoffs)
+        stages["backoff"] = Stage(backoffs[0].start - since, waited)
+    return stages
 
 
 def _kind(error: BaseException) -> str:
@@ -157,12 +167,12 @@ def _kind(error: BaseException) -> str:
             return "cut"
 
 
-def _placed(server: dict[str, Stage], trace: Trace) -> dict[str, Stage]:
+def _placed(server: dict[str, Stage], last: Attempt | None, since: float) -> dict[str, Stage]:
     """The server's stages on the call's own time line: they begin when the request is sent."""
-    sent = trace.attempts[-1].timeline.send if trace.attempts else None
+    sent = last.timeline.send if last else None
     if sent is None:
         return {}
-    offset = sent.start - trace.started
+    offset = sent.start - since
     return {name: Stage(offset + s.start, s.duration) for name, s in server.items()}
 
 

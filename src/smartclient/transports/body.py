@@ -14,7 +14,7 @@ from .. import _observers
 from .._call import Attempt, Headers, Reply
 from .._clock import Clock
 from .._errors import ExchangeError
-from .._flow import Flow, Outcome, Tap
+from .._flow import Effect, Flow, Outcome, Tap
 from .intake import Chunk, Intake
 from .network_stream import NetworkStream
 from .patience import Patience
@@ -146,7 +146,7 @@ class Body(_Ending):
     """A body, by blocking.
 
     Args:
-        run: Runs a flow that yields no reply.
+        run: Runs a flow that yields no reply on from its first effect.
     """
 
     _response: Response
@@ -159,7 +159,7 @@ class Body(_Ending):
         patience: Patience,
         clock: Clock,
         leftovers: deque[Flow[None]],
-        run: Callable[[Flow[None]], None],
+        run: Callable[[Flow[None], Effect], None],
     ) -> None:
         super().__init__(response, reply, attempt, patience, clock, leftovers)
         self._run = run
@@ -212,14 +212,15 @@ class Body(_Ending):
 
     def _run_all(self, flows: list[Flow[None]]) -> None:
         for flow in flows:
-            self._run(flow)
+            for effect in flow:  # most have none
+                self._run(flow, effect)
 
 
 class AsyncBody(_Ending):
     """A body, by awaiting.
 
     Args:
-        run: Runs a flow that yields no reply.
+        run: Runs a flow that yields no reply on from its first effect.
     """
 
     _response: AsyncResponse
@@ -232,7 +233,7 @@ class AsyncBody(_Ending):
         patience: Patience,
         clock: Clock,
         leftovers: deque[Flow[None]],
-        run: Callable[[Flow[None]], Awaitable[None]],
+        run: Callable[[Flow[None], Effect], Awaitable[None]],
     ) -> None:
         super().__init__(response, reply, attempt, patience, clock, leftovers)
         self._run = run
@@ -285,4 +286,5 @@ class AsyncBody(_Ending):
 
     async def _run_all(self, flows: list[Flow[None]]) -> None:
         for flow in flows:
-            await self._run(flow)
+            for effect in flow:  # most have none
+                await self._run(flow, effect)

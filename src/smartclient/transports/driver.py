@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, Protocol, TypeVar, assert_never
 
 from .._call import Attempt, Call, Reply, Span, Timeline, Trace
@@ -38,48 +37,50 @@ class Paused(BaseException):
 
 def drive(flow: Flow[T], perform: Callable[[Effect], Any], pending: Effect | None = None) -> T:
     """Run `flow` to its end, by blocking; `pending` is what a paused one waits for."""
-    step: Callable[[], Effect] = partial(next, flow) if pending is None else lambda: pending
+    failure: BaseException | None = None
     try:
+        effect = next(flow) if pending is None else pending
         while True:
-            try:
-                effect = step()
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
             try:
                 answer = perform(effect)
             except Paused:
                 raise
             except BaseException as error:
-                step = partial(flow.throw, error)
+                failure = error
+            if failure is None:
+                effect = flow.send(answer)
             else:
-                step = partial(flow.send, answer)
+                effect, failure = flow.throw(failure), None
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
     finally:
-        del step  # it may hold an error whose traceback holds this frame
+        failure = None  # it may hold a traceback that holds this frame
 
 
 async def drive_async(
     flow: Flow[T], perform: Callable[[Effect], Awaitable[Any]], pending: Effect | None = None
 ) -> T:
     """Run `flow` to its end, by awaiting; `pending` is what a paused one waits for."""
-    step: Callable[[], Effect] = partial(next, flow) if pending is None else lambda: pending
+    failure: BaseException | None = None
     try:
+        effect = next(flow) if pending is None else pending
         while True:
-            try:
-                effect = step()
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
             try:
                 answer = await perform(effect)
             except Paused:
                 raise
             except BaseException as error:
-                step = partial(flow.throw, error)
+                failure = error
+            if failure is None:
+                effect = flow.send(answer)
             else:
-                step = partial(flow.send, answer)
+                effect, failure = flow.throw(failure), None
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
     finally:
-        del step  # it may hold an error whose traceback holds this frame
+        failure = None  # it may hold a traceback that holds this frame
 
 
 class Connector(Protocol):

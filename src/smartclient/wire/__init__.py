@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 from ._base import Accumulator, Adapter, Delta, Failure, FailureKind, Part, Usage
 from .failures import failure_by_status
@@ -32,6 +32,7 @@ def adapters() -> tuple[Adapter, ...]:
     return AnthropicMessages(), OpenAIChat(), OpenAIResponses()
 
 
+@lru_cache(maxsize=128)
 def recognise(method: str, path: str) -> Adapter | None:
     """The format that a request to `path` (without query) speaks, if it is a known one."""
     if method != "POST":

@@ -32,8 +32,9 @@ def test_finalizer_inside_the_lock_is_served_by_whoever_holds_it():
     lobby = Lobby()
     connection = entered(lobby)
 
+    connection.cut()
     with lobby._lock:
-        lobby.abandon(connection)
+        lobby.discard(connection)
         counts_inside = lobby._pools.counts
     lobby._reclaim()
 

@@ -30,7 +30,7 @@ def watched(call=None, reply=None, **headers):
 
 def report_of(tap, reports, outcome=COMPLETE):
     play(tap.after(outcome), [])
-    return reports[0]
+    return reports[0].get()
 
 
 def test_nothing_is_reported_before_the_body_has_ended():
@@ -158,9 +158,10 @@ def test_a_call_without_a_reply_is_reported_at_once(error, kind):
     with pytest.raises(type(error)):
         play(flow, [error])
 
-    assert (reports[0].error, reports[0].status, reports[0].duration) == (kind, None, 5.0)
-    assert reports[0].attempts[0].number == 1
-    assert call.trace.report is reports[0]
+    report = reports[0].get()
+    assert (report.error, report.status, report.duration) == (kind, None, 5.0)
+    assert report.attempts[0].number == 1
+    assert call.trace.report.get() is report
 
 
 def test_the_stages_of_the_last_attempt_and_the_waits_are_told():
