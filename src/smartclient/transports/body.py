@@ -104,26 +104,19 @@ class _Ending:
         self._attempt.ended = outcome.at
         return [_last(tap, outcome) for tap in self.intake.take_taps()]
 
-    def _has_rest(self) -> bool:
-        """Hold back what is left to be decoded of the last bytes; whether there was any."""
-        rest = self.intake.rest()
-        if rest is None:
-            return False
-        self._hold(rest)
-        return True
-
-    def _hold(self, chunk: Chunk) -> None:
-        self.intake.hold(chunk)
-        self._patience.came(content=chunk.has_content, whole=self.intake.terminal)
-
-    def _came(self, data: bytes) -> None:
+    def _came(self, data: bytes) -> Chunk | None:
+        """What the next bytes from the connection are; `None` for its end."""
         if data:
-            self._hold(self.intake.take(data))
-            return
+            return self._taken(self.intake.take(data))
         self.intake.end()
         failure = self.intake.failure
         if failure is not None and failure.kind == "incomplete":
             self._attempt.error, self._attempt.maybe_processed = failure.kind, True
+        return None
+
+    def _taken(self, chunk: Chunk) -> Chunk:
+        self._patience.came(content=chunk.has_content, whole=self.intake.terminal)
+        return chunk
 
     def _broke(self, error: ExchangeError) -> list[Flow[None]]:
         self._attempt.error = error.kind
@@ -166,19 +159,11 @@ class Body(_Ending):
 
     def fetch(self) -> bool:
         """Hold back the next bytes from the connection; `False` at the end."""
-        try:
-            self._patience.begin()
-            if self._has_rest():
-                return True
-            data = self._response.read()
-            self._came(data)
-        except ExchangeError as error:
-            self.fail(error)
-            raise
-        except BaseException:
-            self.cut()
-            raise
-        return bool(data)
+        chunk = self._receive()
+        if chunk is None:
+            return False
+        self.intake.hold(chunk)
+        return True
 
     def begin(self) -> None:
         """Hold back the beginning, at most 64 KiB, for an error that tells what it is."""
@@ -189,12 +174,13 @@ class Body(_Ending):
         """Hand on the next chunk; `None` at the end."""
         if self.is_over:
             return None
-        if not self.intake.held and not self.fetch():
-            self.intake.deliver_end()
-            self._run_all(self._over(self.intake.ended()))
-            return None
-        chunk = self.intake.take_held()
-        self.intake.deliver(chunk)
+        intake = self.intake
+        chunk = intake.take_held() if intake.held else self._receive()
+        if chunk is None:
+            intake.deliver_end()
+            self._run_all(self._over(intake.ended()))
+        else:
+            intake.deliver(chunk)
         return chunk
 
     def close(self) -> None:
@@ -209,6 +195,19 @@ class Body(_Ending):
         """Drop the connection at once, because of `error` in what came from it."""
         self._response.cut()
         self._run_all(self._broke(error))
+
+    def _receive(self) -> Chunk | None:
+        """The next bytes from the connection, or what is left of the last; `None` at the end."""
+        try:
+            self._patience.begin()
+            rest = self.intake.rest()
+            return self._came(self._response.read()) if rest is None else self._taken(rest)
+        except ExchangeError as error:
+            self.fail(error)
+            raise
+        except BaseException:
+            self.cut()
+            raise
 
     def _run_all(self, flows: list[Flow[None]]) -> None:
         for flow in flows:
@@ -240,19 +239,11 @@ class AsyncBody(_Ending):
 
     async def fetch(self) -> bool:
         """Hold back the next bytes from the connection; `False` at the end."""
-        try:
-            self._patience.begin()
-            if self._has_rest():
-                return True
-            data = await self._response.read()
-            self._came(data)
-        except ExchangeError as error:
-            await self.fail(error)
-            raise
-        except BaseException:
-            self.cut()
-            raise
-        return bool(data)
+        chunk = await self._receive()
+        if chunk is None:
+            return False
+        self.intake.hold(chunk)
+        return True
 
     async def begin(self) -> None:
         """Hold back the beginning, at most 64 KiB, for an error that tells what it is."""
@@ -263,12 +254,13 @@ class AsyncBody(_Ending):
         """Hand on the next chunk; `None` at the end."""
         if self.is_over:
             return None
-        if not self.intake.held and not await self.fetch():
-            self.intake.deliver_end()
-            await self._run_all(self._over(self.intake.ended()))
-            return None
-        chunk = self.intake.take_held()
-        self.intake.deliver(chunk)
+        intake = self.intake
+        chunk = intake.take_held() if intake.held else await self._receive()
+        if chunk is None:
+            intake.deliver_end()
+            await self._run_all(self._over(intake.ended()))
+        else:
+            intake.deliver(chunk)
         return chunk
 
     async def close(self) -> None:
@@ -283,6 +275,19 @@ class AsyncBody(_Ending):
         """Drop the connection at once, because of `error` in what came from it."""
         self._response.cut()
         await self._run_all(self._broke(error))
+
+    async def _receive(self) -> Chunk | None:
+        """The next bytes from the connection, or what is left of the last; `None` at the end."""
+        try:
+            self._patience.begin()
+            rest = self.intake.rest()
+            return self._came(await self._response.read()) if rest is None else self._taken(rest)
+        except ExchangeError as error:
+            await self.fail(error)
+            raise
+        except BaseException:
+            self.cut()
+            raise
 
     async def _run_all(self, flows: list[Flow[None]]) -> None:
         for flow in flows:

@@ -42,6 +42,7 @@ _Kind: TypeAlias = "type[Value] | type[StreamValue]"
 T = TypeVar("T")
 StreamT = TypeVar("StreamT", bound="StreamValue")
 
+_new, _set = object.__new__, object.__setattr__
 _CONTAINERS = frozenset({dict, list})  # exact types: they come from a decoder
 _OURS = frozenset({"from_json", "of", "raw", "to_dict"})  # no field hides these
 _SHOWN = 80  # characters of a string that a repr shows
@@ -89,6 +90,12 @@ class Value:
     _source: _Source
     _nested: ClassVar[Mapping[str, _Kind]] = {}
     """Fields that hold objects, or lists of objects, of a class of their own."""
+    _known: ClassVar[frozenset[str]] = frozenset()
+    """The fields that a class names."""
+
+    def __init_subclass__(cls) -> None:
+        names = cls.__annotations__.keys() - {"_nested"}
+        cls._known = cls._known | names
 
     @classmethod
     def from_json(cls, raw: bytes) -> Self:
@@ -114,7 +121,7 @@ class Value:
     @classmethod
     def _sourced(cls, source: _Source, plain: dict[str, Any]) -> Self:
         """From what `source` decodes to; each nested `Value` keeps its own part of it."""
-        fields = _named(plain)
+        fields = cls._named(plain)
         for name, kind in cls._nested.items():
             value = fields.get(name)
             if type(value) not in _CONTAINERS:
@@ -128,17 +135,26 @@ class Value:
     @classmethod
     def _plain(cls, raw: bytes, plain: dict[str, Any]) -> Self:
         """The same, where the nested ones have no source of their own."""
-        fields = _named(plain)
+        fields = cls._named(plain)
         for name, kind in cls._nested.items():
             if name in fields:
                 fields[name] = _plain_object(kind, fields[name])
         return cls._with(_Source(raw), fields)
 
     @classmethod
+    def _named(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """`fields` without what becomes no attribute: nulls, and names that would hide ours."""
+        if None in fields.values():
+            fields = {name: value for name, value in fields.items() if value is not None}
+        if cls._known.issuperset(fields):
+            return fields
+        return {n: v for n, v in fields.items() if n[:1] != "_" and n not in _OURS}
+
+    @classmethod
     def _with(cls, source: _Source, fields: dict[str, Any]) -> Self:
-        self = cls.__new__(cls)
-        object.__setattr__(self, "_source", source)
-        object.__setattr__(self, "__dict__", fields)
+        self = _new(cls)
+        _set(self, "_source", source)
+        _set(self, "__dict__", fields)
         return self
 
     @property
@@ -280,16 +296,6 @@ def _document(data: str | bytes, error: msgspec.DecodeError) -> Any:
     if not isinstance(document, dict | list):
         raise error
     return document
-
-
-def _named(fields: dict[str, Any]) -> dict[str, Any]:
-    """`fields` without what becomes no attribute: nulls, and names that would hide ours."""
-    for name in [name for name, value in fields.items() if value is None]:
-        del fields[name]
-    # Looked for in all names at once; a line break in a name costs another look.
-    if "\n_" in "\n".join(("", *fields)) or not _OURS.isdisjoint(fields):
-        return {n: v for n, v in fields.items() if n[:1] != "_" and n not in _OURS}
-    return fields
 
 
 def _object(kind: type[Value], value: Any, source: _Source) -> Any:
