@@ -9,10 +9,13 @@ import httpx
 import httpx2
 import openai
 import pytest
+import trio
 
 import server_reference
 import smartclient
 from server_reference.scripted import Answer, ErrorAnswer, rule
+
+from .proxies import HttpProxy
 
 pytestmark = pytest.mark.sdk
 
@@ -128,6 +131,21 @@ def test_ten_streams_of_an_sdk_need_one_connection(sdk):
         sdk.ask(sdk.client(server), times=10, stream=True)
 
         assert server.counters().connections_opened == 1
+
+
+def test_under_trio_a_wrapped_sdk_goes_by_the_way_of_the_settings():
+    """There the family's own transport carries it, which we made with them."""
+
+    async def main() -> None:
+        async with smartclient.wrap(sdk.client(server, http_client=http_client)) as client:
+            await sdk.call(client)
+
+    sdk = OverOurs(anthropic.AsyncAnthropic, smartclient.async_httpx2_client)
+    with server_reference.scripted(Answer(text="a")) as server, HttpProxy() as proxy:
+        http_client = sdk.make(proxy=proxy.address)
+        trio.run(main)
+
+    assert proxy.asked == [f"POST {server.base_url}/v1/messages"]
 
 
 @pytest.mark.parametrize("family", [httpx, httpx2], ids=["httpx", "httpx2"])

@@ -61,9 +61,8 @@ class Below:
 
     def _through(self, proxy: Proxy | None) -> Any:
         known = self._by_proxy.get(proxy)
-        if known is None:
-            known = self._by_proxy[proxy] = self._made(proxy)
-        return known
+        # Two threads may make one each; the one that is not kept has no connection.
+        return known or self._by_proxy.setdefault(proxy, self._made(proxy))
 
     def _made(self, proxy: Proxy | None) -> Any:
         options, family = self._options, self._family
