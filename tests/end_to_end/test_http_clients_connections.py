@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 
 import pytest
 import trio
+import trustme
 
 import server_reference
 from server_reference.scripted import Answer, rule
@@ -60,6 +62,26 @@ def test_the_authority_and_the_protocol_are_those_of_the_settings(
         assert response.http_version == (async_ if http.is_async else sync)
 
     http.run(scenario, ca_file=secure.ca_file, http_version=version)
+
+
+@every_side
+@pytest.mark.parametrize("extensions", [None, {"sni_hostname": "a.test"}], ids=["ours", "theirs"])
+def test_the_clients_certificate_is_shown_whoever_carries_it(http, tmp_path, extensions):
+    async def scenario(client):
+        response = await client.request("GET", server.url, extensions=extensions)
+        assert response.content == b"ok"
+
+    authority, names = trustme.CA(), ("127.0.0.1", "a.test")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(*names).configure_cert(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    authority.configure_trust(context)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    own = authority.issue_cert("client.test").private_key_and_cert_chain_pem
+    own.write_to_path(tmp_path / "own.pem")
+    with RawServer(forever(lambda _: reply()), tls=context) as server:
+        files = {"ca_file": tmp_path / "ca.pem", "client_cert": tmp_path / "own.pem"}
+        http.run(scenario, **{name: str(file) for name, file in files.items()})
 
 
 @every_side

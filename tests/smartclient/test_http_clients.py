@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import ssl
 import sys
 
 import anthropic
@@ -138,6 +139,27 @@ def test_a_client_that_is_dropped_leaves_no_warning(name, kind):
     del client
 
     assert gc.collect() >= 0  # a warning in a finalizer would fail this test
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="none"),
+        pytest.param({"trust_store": "system"}, id="trust-store"),
+        pytest.param({"ssl_context": ssl.create_default_context()}, id="context"),
+        pytest.param({"proxy": "http://proxy.test:1", "max_age": None}, id="proxy"),
+        pytest.param({"http_version": "2", "max_requests": 3}, id="http2"),
+        pytest.param({"trust_env": False, "local_address": "127.0.0.1"}, id="address"),
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
+def test_its_connections_are_those_of_our_own_client_with_these_settings(is_async, options):
+    """So that they are shared."""
+    own = (smartclient.AsyncClient if is_async else smartclient.Client)(api_key="k", **options)
+
+    client = made("async_httpx2_client" if is_async else "httpx2_client", **options)
+
+    assert client._transport._connections._options == own._connections._options
 
 
 # Reported.

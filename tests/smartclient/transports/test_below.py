@@ -132,6 +132,7 @@ def test_closing_closes_all_of_them(family, world):
         name = end.__name__
         setattr(one, name, lambda one=one, end=end: closed.append(one) or end(one))
 
+    assert world.enter(below) is below
     world.do(below.aclose() if world.is_async else below.close())
 
     assert closed == list(below._by_proxy.values())
