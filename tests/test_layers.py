@@ -23,7 +23,7 @@ LINES = {
         _settings _pipeline transports
         _request _params _verdict _stream _answer_stream _carry
         _resources
-        client _wrap testing cli
+        client _wrap _http_clients testing cli
         __init__ __main__
         """,
     "server_reference": """

@@ -17,7 +17,7 @@ NAMES = {
         IncompleteStreamError
         InvalidRequestError MalformedReplyError OverloadedError RateLimitError RefusedError
         PoolStats ServerError Settings SmartClientError StatusError Timeout last_report pool_stats
-        unwrap wrap
+        async_httpx2_client async_httpx_client httpx2_client httpx_client unwrap wrap
         """,
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
     "server_reference": "scripted start",

@@ -24,6 +24,12 @@ from .client import AsyncClient, Client, last_report
 from .report import CallReport
 
 if TYPE_CHECKING:
+    from ._http_clients import (
+        async_httpx2_client,
+        async_httpx_client,
+        httpx2_client,
+        httpx_client,
+    )
     from ._wrap import unwrap, wrap
     from .net.stats import PoolStats, pool_stats
 
@@ -46,6 +52,10 @@ __all__ = [
     "SmartClientError",
     "StatusError",
     "Timeout",
+    "async_httpx2_client",
+    "async_httpx_client",
+    "httpx2_client",
+    "httpx_client",
     "last_report",
     "pool_stats",
     "unwrap",
@@ -53,7 +63,16 @@ __all__ = [
 ]
 
 
-_LATER = {"unwrap": "_wrap", "wrap": "_wrap", "PoolStats": "net.stats", "pool_stats": "net.stats"}
+_LATER = {
+    "PoolStats": "net.stats",
+    "async_httpx2_client": "_http_clients",
+    "async_httpx_client": "_http_clients",
+    "httpx2_client": "_http_clients",
+    "httpx_client": "_http_clients",
+    "pool_stats": "net.stats",
+    "unwrap": "_wrap",
+    "wrap": "_wrap",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from types import NoneType
 from typing import Any, Literal, get_args
@@ -23,6 +23,7 @@ from .wire.sse import MAX_EVENT_BYTES
 __all__ = [
     "Settings",
     "check_max_retries",
+    "check_names",
     "check_way",
     "environment",
     "net_options",
@@ -162,7 +163,16 @@ def settings_of(settings: Settings | None, options: dict[str, Any]) -> Settings:
         options["proxy"] = proxy_of(options["proxy"])  # in place: no frame keeps the URL
     if settings is not None and not isinstance(settings, Settings):
         raise TypeError(f"settings must be a Settings, not {type(settings).__name__}")
-    known = Settings.__struct_fields__
+    check_names(options, Settings.__struct_fields__)
+    return msgspec.structs.replace(settings or Settings(), **options)
+
+
+def check_names(options: Iterable[str], known: Sequence[str]) -> None:
+    """Raise for an option that is not among the `known` ones.
+
+    Raises:
+        TypeError: The first of them, with the nearest known one.
+    """
     for name in options:
         if name not in known:
             from difflib import get_close_matches
@@ -170,7 +180,6 @@ def settings_of(settings: Settings | None, options: dict[str, Any]) -> Settings:
             near = get_close_matches(name, known, n=1)
             meant = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"
             raise TypeError(f"there is no setting {name!r}{meant}")
-    return msgspec.structs.replace(settings or Settings(), **options)
 
 
 _KINDS: dict[str, tuple[type, ...]] = {

@@ -44,15 +44,15 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
     Raises:
         TypeError: `client` is no such client, or a setting does not exist.
         ValueError: A setting cannot be, or the client shares the HTTP client of one that is
-            wrapped already, with settings of its own, or a setting about connections is given
-            and the client's own transport stays below ours.
+            wrapped already, or has one that we made, with settings of its own, or a setting
+            about connections is given and the client's own transport stays below ours.
     """
     target: Any = client
     chosen = settings_of(settings, options)
     _check_effective(chosen)
     http_client = getattr(target, "_client", None)
     if settings is not None or options.keys() - {"max_retries"}:
-        _check_alone(target, http_client)
+        _check_settable(target, http_client)
     if _is_wrapped(target):
         present = getattr(http_client, "_transport", None)
         if settings is None and not options and isinstance(present, (Transport, AsyncTransport)):
@@ -93,9 +93,10 @@ def unwrap(client: ClientT) -> ClientT:
 
 
 def report_of(client: Any) -> CallReport | None:
-    """The newest complete report of a wrapped client."""
-    transport = getattr(getattr(client, "_client", None), "_transport", None)
-    if not isinstance(transport, (Transport, AsyncTransport)):
+    """The newest complete report of a wrapped client, or of an HTTP client of ours."""
+    found = (getattr(one, "_transport", None) for one in (client, getattr(client, "_client", None)))
+    transport = next((one for one in found if isinstance(one, (Transport, AsyncTransport))), None)
+    if transport is None:
         raise TypeError(
             f"{type(client).__name__} has no reports: it is neither our client nor wrapped; "
             "call smartclient.wrap(client) first"
@@ -122,10 +123,17 @@ def _check_effective(chosen: Settings) -> None:
         )
 
 
-def _check_alone(client: Any, http_client: Any) -> None:
+def _check_settable(client: Any, http_client: Any) -> None:
+    """Raise where the HTTP client has settings already that are not this client's alone."""
     transport = getattr(http_client, "_transport", None)
-    users = transport.users if isinstance(transport, (Transport, AsyncTransport)) else ()
-    if any(user is not client for user in users):
+    if not isinstance(transport, (Transport, AsyncTransport)):
+        return
+    if transport.is_own:
+        raise ValueError(
+            "this client's HTTP client was made by smartclient, and has its settings; give them "
+            "there (max_retries alone can be given here)"
+        )
+    if any(user is not client for user in transport.users):
         raise ValueError(
             "this client shares its HTTP client with one that is wrapped already, and so its "
             "settings; give them there, or give this client an HTTP client of its own"
@@ -160,7 +168,8 @@ def _install(
     """Put our transport in the place of `http_client`'s and of every proxy's."""
     present = http_client._transport
     if isinstance(present, (Transport, AsyncTransport)):
-        # A copy made by `with_options` shares the HTTP client of one that is wrapped.
+        # A copy made by `with_options` shares the HTTP client of one that is wrapped; and
+        # one that we made ourselves has our transport already.
         present.users.add(client)
         return
     pipeline = Pipeline(settings)
@@ -200,7 +209,7 @@ def _uninstall(client: Any, http_client: Any) -> None:
     if not isinstance(transport, (Transport, AsyncTransport)):
         return
     transport.users.discard(client)
-    if transport.users:
+    if transport.users or transport.is_own:
         return
     http_client._transport = transport.inner
     for pattern, mounted in http_client._mounts.items():
@@ -307,13 +316,14 @@ class _CallContext:
         transport = client._client._transport
         if not isinstance(transport, (Transport, AsyncTransport)):
             return  # a copy with another HTTP client, or whose original was unwrapped
-        if under_trio():
+        if under_trio() and not transport.is_own:
             _check_under_trio(transport.pipeline.settings)
         package = _package(client)
         self._once = self.options = copy.copy(options)
         limit = options.get_max_retries(client.max_retries)
         self._once.max_retries = 0
         self._context = CallContext(
+            pipeline=transport.pipeline,
             max_retries=limit,
             started=transport.pipeline.clock.monotonic(),
             sdk=package,

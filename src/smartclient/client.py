@@ -221,10 +221,11 @@ def last_report(client: Any) -> CallReport | None:
     """The newest complete report of `client`; `None` before its first call has ended.
 
     Args:
-        client: A `Client` or `AsyncClient`, or an SDK's client after `wrap`.
+        client: A `Client` or `AsyncClient`, an SDK's client after `wrap`, or an HTTP client
+            that we made, such as `httpx_client()`, or an SDK's client over it.
 
     Raises:
-        TypeError: It is neither.
+        TypeError: It is none of these.
     """
     if isinstance(client, (Client, AsyncClient)):
         return client.last_report

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import assert_type
 
 import anthropic
+import httpx
+import httpx2
 import openai
 
 import server_reference
@@ -83,6 +85,15 @@ def wrapped_clients_keep_their_types() -> None:
     wrapped = smartclient.wrap(openai.AsyncOpenAI(), max_retries=2)
     assert_type(wrapped, openai.AsyncOpenAI)
     assert_type(smartclient.unwrap(wrapped), openai.AsyncOpenAI)
+
+
+def http_clients_are_the_familys() -> None:
+    assert_type(smartclient.httpx_client(max_retries=1), httpx.Client)
+    assert_type(smartclient.async_httpx_client(Settings()), httpx.AsyncClient)
+    made = smartclient.httpx2_client(base_url="http://127.0.0.1:1")
+    assert_type(made, httpx2.Client)
+    assert_type(smartclient.async_httpx2_client(), httpx2.AsyncClient)
+    openai.OpenAI(http_client=made)
 
 
 def reports(client: Client) -> None:

@@ -55,6 +55,8 @@ class CallContext(Struct):
     """One call of an SDK: what its transport needs to know of it.
 
     Attributes:
+        pipeline: Whose call it is: another client that is used meanwhile has calls of its own.
+        max_retries: `None` leaves it to the settings.
         sdk: The package whose `APIConnectionError` an error in a stream has to be, where
             the SDK does not see to that itself.
         is_prepared: The SDK prepares each attempt: it must be entered once for each.
@@ -62,7 +64,8 @@ class CallContext(Struct):
         applied: The payload whose edits the SDK has been given.
     """
 
-    max_retries: int
+    pipeline: Pipeline
+    max_retries: int | None
     started: float
     sdk: str = ""
     is_prepared: bool = False

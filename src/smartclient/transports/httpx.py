@@ -1,8 +1,9 @@
 """Our pipeline under an httpx or httpx2 client: one adapter for both families.
 
 The family is the module (`httpx` or `httpx2`) whose client is upgraded; neither is
-imported here. Outside a call context (`wrap.py` opens one) everything goes to the
-transport that was there before.
+imported here. Under an SDK's client, everything outside a call context (`_wrap.py` opens
+one) goes to the transport that was there before. Under a client that we made ourselves
+(`_http_clients.py`) every request is a call.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from weakref import WeakSet
 
 import msgspec
 
-from .._call import Call, Reply, Trace
+from .._call import Call, Reply, Timeout, Trace
 from .._clock import under_trio
 from .._errors import ExchangeError
 from .._pipeline import Pipeline
 from ..wire import recognise
-from .attempts import AsyncAttempts, Attempts, CallContext, call_context
+from .attempts import RETRY_COUNT, AsyncAttempts, Attempts, CallContext, call_context
+from .below import Below
 from .driver import AsyncConnector, AsyncPerformer, Connector, Performer
 from .inner import AsyncInner, Inner, address_of, as_family, body_of, headers_of
 
@@ -42,21 +44,43 @@ class _Adapter:
 
     Args:
         family: The module `httpx` or `httpx2`.
-        inner: The transport that was there before.
+        inner: The transport that was there before; of a client of ours, what does the rest.
         connections: Ours, in the place of `inner`; `None` keeps `inner` below our policies.
     """
 
     def __init__(self, family: Any, inner: Any, pipeline: Pipeline) -> None:
         self.family, self.inner, self.pipeline = family, inner, pipeline
         self.users: WeakSet[Any] = WeakSet()  # SDK clients that share this HTTP client
-        self._patch = _Patch(inner)
+        self._patch = _Patch(inner.direct if self.is_own else inner)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether we made the HTTP client, so that every request is a call."""
+        return isinstance(self.inner, Below)
+
+    def _context(self, request: Any) -> CallContext | None:
+        """The call that `request` is of; `None`: of none."""
+        context = call_context.get()
+        if context is not None and context.pipeline is self.pipeline:
+            return context
+        if not self.is_own:
+            return None
+        # A call has one owner of its retries: an SDK that counts them sends again by itself.
+        limit = 0 if RETRY_COUNT in request.headers else None
+        return CallContext(self.pipeline, limit, self.pipeline.clock.monotonic())
 
     def _call(self, request: Any, context: CallContext) -> Call:
         origin, target = address_of(request)
+        if origin.scheme not in _SCHEMES:
+            raise ExchangeError(
+                f"a request's URL must begin with http:// or https://, not {origin.scheme!r}; "
+                "give the whole URL, or base_url to the client",
+                kind="unsupported",
+                origin=str(origin),
+            )
         body = body_of(request)
         adapter = recognise(request.method, target.partition("?")[0])
         payload = _payload(body) if adapter is not None else None
-        limits = request.extensions.get("timeout") or {}
         return Call(
             method=request.method,
             origin=origin,
@@ -66,12 +90,24 @@ class _Adapter:
             body=body,
             payload=payload,
             adapter=adapter if payload is not None else None,
-            timeout=msgspec.structs.replace(
-                self.pipeline.settings.timeout, **{name: limits.get(name) for name in _STAGES}
-            ),
+            timeout=self._timeout(request),
             max_retries=context.max_retries,
             max_event_bytes=self.pipeline.settings.max_event_bytes,
         )
+
+    def _timeout(self, request: Any) -> Timeout:
+        """The family's limits for its own stages, and ours for the others."""
+        ours = self.pipeline.settings.timeout
+        limits = request.extensions.get("timeout")
+        if limits is None and self.is_own:
+            return ours
+        read = (limits or {}).get("read")
+        theirs = {name: (limits or {}).get(name) for name in _STAGES}
+        if self.is_own and read != ours.read:
+            # A request that was given more patience than its client has it with events too.
+            theirs |= {"first_event": _longer(ours.first_event, read)}
+            theirs |= {"idle": _longer(ours.idle, read)}
+        return msgspec.structs.replace(ours, **theirs)
 
     def _is_for_inner(self, request: Any) -> bool:
         """Whether only the transport that was there before does what is asked for."""
@@ -102,13 +138,13 @@ class Transport(_Adapter):
         self._connections = connections
 
     def handle_request(self, request: Any) -> Any:
-        context = call_context.get()
+        context = self._context(request)
         if context is None:
             return self.inner.handle_request(request)
-        call = self._call(request, context)
         native = None if self._is_for_inner(request) else self._connections
         connector = native or Inner(self.family, self.inner, request)
         try:
+            call = self._call(request, context)
             reply = Attempts(connector, self.pipeline, context, call).send()
         except ExchangeError as error:
             raise as_family(error, self.family, request) from error.__cause__
@@ -144,15 +180,15 @@ class AsyncTransport(_Adapter):
         self._connections = connections
 
     async def handle_async_request(self, request: Any) -> Any:
-        context = call_context.get()
+        context = self._context(request)
         if context is None:
             return await self.inner.handle_async_request(request)
-        call = self._call(request, context)
         # Our own async connections are asyncio's; under trio the inner transport carries it.
         is_for_inner = under_trio() or self._is_for_inner(request)
         native = None if is_for_inner else self._connections
         connector = native or AsyncInner(self.family, self.inner, request)
         try:
+            call = self._call(request, context)
             reply = await AsyncAttempts(connector, self.pipeline, context, call).send()
         except ExchangeError as error:
             raise as_family(error, self.family, request) from error.__cause__
@@ -208,6 +244,11 @@ def _is_as_made(kind: Any, method: Any) -> bool:
 # Callbacks at each of its steps, and another name in the TLS handshake.
 _INNERS = frozenset({"trace", "sni_hostname"})
 _STAGES = ("connect", "pool", "write", "read")  # what the family's timeouts know
+_SCHEMES = frozenset({"http", "https", "ws", "wss"})  # the last two for who upgrades
+
+
+def _longer(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else max(one, other)
 
 
 def _closed(connections: Any) -> Any:

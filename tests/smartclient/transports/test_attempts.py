@@ -60,7 +60,7 @@ def without_messages(call):
 
 
 def a_context(*, is_prepared=True):
-    return CallContext(max_retries=2, started=0.0, is_prepared=is_prepared)
+    return CallContext(pipeline=Policies(), max_retries=2, started=0.0, is_prepared=is_prepared)
 
 
 def signed(number: int, **changes):

@@ -73,9 +73,10 @@ class Below:
 
 
 @contextmanager
-def in_a_call(*, max_retries: int = 0, started: float = 0.0):
+def in_a_call(client, *, max_retries: int = 0, started: float = 0.0):
     """What a wrapped client opens around each call of its own."""
-    token = call_context.set(CallContext(max_retries, started))
+    pipeline = client._transport.pipeline
+    token = call_context.set(CallContext(pipeline, max_retries, started))
     try:
         yield
     finally:
@@ -127,7 +128,7 @@ def test_outside_a_call_nothing_changes(world, family):
 def test_inside_a_call_our_connections_carry_it(home, family):
     client, _, provider = upgraded(home, family, Answer(MESSAGE, status=203, x_a="b"))
 
-    with in_a_call(max_retries=2):
+    with in_a_call(client, max_retries=2):
         response = posted(home, client)
 
     assert (response.status_code, response.json()["id"]) == (203, "msg_1")
@@ -139,7 +140,7 @@ def test_inside_a_call_our_connections_carry_it(home, family):
 def test_the_call_is_what_the_request_says(home, family):
     client, _, provider = upgraded(home, family, Answer())
 
-    with in_a_call():
+    with in_a_call(client):
         limits = family.Timeout(1.0, connect=2.0, read=None)
         posted(home, client, json=ASKED, headers={"X-Key": "k"}, timeout=limits)
 
@@ -154,7 +155,7 @@ def test_the_call_is_what_the_request_says(home, family):
 def test_headers_pass_in_their_order_but_for_the_connections_own(home, family):
     client, _, provider = upgraded(home, family, Answer())
 
-    with in_a_call():
+    with in_a_call(client):
         posted(home, client, json=ASKED, headers=[("X-Key", "a"), ("x-other", "b")])
 
     headers = provider.calls[0].headers
@@ -177,7 +178,7 @@ def test_headers_pass_in_their_order_but_for_the_connections_own(home, family):
 def test_what_no_adapter_knows_passes_untouched(home, family, url, content):
     client, _, provider = upgraded(home, family, Answer(b"as it came"))
 
-    with in_a_call():
+    with in_a_call(client):
         response = posted(home, client, url=url, content=content)
 
     assert response.content == b"as it came"
@@ -187,7 +188,7 @@ def test_what_no_adapter_knows_passes_untouched(home, family, url, content):
 def test_a_streamed_request_is_sent_as_a_stream(family):
     client, _, provider = upgraded(BLOCKING, family, Answer())
 
-    with in_a_call():
+    with in_a_call(client):
         client.post(URL, content=iter([b"{", b"}"]))
 
     assert not provider.calls[0].is_repeatable
@@ -199,7 +200,7 @@ def test_bytes_pass_untouched_and_the_family_decodes(home, family):
     answer = a_stream(packed[:20], packed[20:], content_encoding="gzip")
     client, transport, _ = upgraded(home, family, answer, answer)
 
-    with in_a_call():
+    with in_a_call(client):
         raw = b"".join(home.all(as_raw(home, streamed(home, client))))
         response = posted(home, client)
 
@@ -217,7 +218,7 @@ def test_a_long_error_body_passes_whole(home, family):
     pieces = [b"x" * 50_000] * 4
     client, _, _ = upgraded(home, family, Answer(*pieces, status=400))
 
-    with in_a_call():
+    with in_a_call(client):
         response = posted(home, client)
 
     assert (response.status_code, len(response.content)) == (400, 200_000)
@@ -226,7 +227,7 @@ def test_a_long_error_body_passes_whole(home, family):
 def test_a_busy_provider_is_asked_again_below_the_client(home, family):
     client, transport, _ = upgraded(home, family, BUSY, Answer(MESSAGE))
 
-    with in_a_call(max_retries=1):
+    with in_a_call(client, max_retries=1):
         response = posted(home, client)
 
     assert response.status_code == 200
@@ -236,7 +237,7 @@ def test_a_busy_provider_is_asked_again_below_the_client(home, family):
 def test_the_last_error_reply_is_the_clients(home, family):
     client, _, _ = upgraded(home, family, BUSY)
 
-    with in_a_call(max_retries=0):
+    with in_a_call(client, max_retries=0):
         response = posted(home, client)
 
     assert (response.status_code, response.json()["error"]["type"]) == (529, "overloaded_error")
@@ -246,7 +247,7 @@ def test_an_error_in_a_stream_before_its_content_is_never_seen(home, family):
     answers = a_stream(START + OVERLOAD), a_stream(START, text("Paris"), STOP)
     client, _, _ = upgraded(home, family, *answers)
 
-    with in_a_call(max_retries=1):
+    with in_a_call(client, max_retries=1):
         response = posted(home, client)
 
     assert response.content == START + text("Paris") + STOP
@@ -265,7 +266,7 @@ def test_a_failure_is_the_familys_and_ours(home, family, kind, name):
     error.__cause__ = cause
     client, _, _ = upgraded(home, family, error)
 
-    with in_a_call(), pytest.raises(getattr(family, name)) as caught:
+    with in_a_call(client), pytest.raises(getattr(family, name)) as caught:
         posted(home, client)
 
     assert isinstance(caught.value, ExchangeError)
@@ -277,7 +278,7 @@ def test_a_failure_in_the_body_is_the_familys_and_ours(home, family):
     error = ExchangeError("it broke", kind="closed", sent="all")
     client, _, _ = upgraded(home, family, a_stream(START + text("Pa"), error))
 
-    with in_a_call(), pytest.raises(family.RemoteProtocolError) as caught:
+    with in_a_call(client), pytest.raises(family.RemoteProtocolError) as caught:
         posted(home, client)
 
     assert isinstance(caught.value, ExchangeError)
@@ -288,7 +289,7 @@ def test_a_stream_that_ends_early_is_a_failure_of_the_family(home, family):
     """The client would take what came for the whole answer."""
     client, _, _ = upgraded(home, family, a_stream(START + text("Pa")))
 
-    with in_a_call(), pytest.raises(family.RemoteProtocolError) as caught:
+    with in_a_call(client), pytest.raises(family.RemoteProtocolError) as caught:
         posted(home, client)
 
     assert isinstance(caught.value, ExchangeError)
@@ -298,7 +299,7 @@ def test_a_stream_that_ends_early_is_a_failure_of_the_family(home, family):
 def test_a_stream_that_was_closed_has_not_ended_early(home, family):
     client, _, _ = upgraded(home, family, a_stream(START + text("Pa"), STOP))
 
-    with in_a_call():
+    with in_a_call(client):
         response = streamed(home, client)
         stream = response.stream
         home.do(response.aclose() if home.is_async else response.close())
@@ -318,7 +319,7 @@ def test_closing_early_keeps_the_connection_when_the_answer_is_whole(
 ):
     client, transport, provider = upgraded(home, family, a_stream(*pieces))
 
-    with in_a_call():
+    with in_a_call(client):
         response = streamed(home, client)
         home.do(response.aclose() if home.is_async else response.close())
 
@@ -330,7 +331,7 @@ def test_without_connections_of_ours_the_one_below_carries_it(world, family):
     below = Below(family)
     client, transport, _ = upgraded(world, family, below=below)
 
-    with in_a_call():
+    with in_a_call(client):
         response = posted(world, client)
 
     assert (response.status_code, response.content) == (299, b"from below")
@@ -342,7 +343,7 @@ def test_under_trio_the_one_below_carries_it(family):
     below = Below(family)
     client, _, provider = upgraded(TRIO, family, Answer(), below=below)
 
-    with in_a_call():
+    with in_a_call(client):
         assert posted(TRIO, client).status_code == 299
 
     assert provider.calls == []
@@ -356,10 +357,10 @@ def test_a_mock_put_into_the_class_below_is_obeyed(home, family, monkeypatch):
     mocked = {"side_effect": lambda request: family.Response(218)}
     monkeypatch.setattr(Below, "handle_request", Mock(**mocked))
     monkeypatch.setattr(Below, "handle_async_request", AsyncMock(**mocked))
-    with in_a_call():
+    with in_a_call(client):
         assert posted(home, client).status_code == 218
     monkeypatch.undo()
-    with in_a_call():
+    with in_a_call(client):
         assert posted(home, client).status_code == 200
 
     assert len(provider.calls) == 1
@@ -368,7 +369,7 @@ def test_a_mock_put_into_the_class_below_is_obeyed(home, family, monkeypatch):
 def test_the_start_of_the_call_is_the_clients(home, family):
     client, transport, _ = upgraded(home, family, Answer(MESSAGE))
 
-    with in_a_call(started=-3.0):
+    with in_a_call(client, started=-3.0):
         posted(home, client)
 
     assert transport.pipeline.last_report.duration == 3.0
