@@ -203,6 +203,7 @@ class Opener:
         self._timeout, self._by = timeline.within(timeout)
         self._started = REAL()
         self._looked_up_at: float | None = None
+        self._began_at: float | None = None
         self._sock: socket.socket | None = None
         self._connection: SocketConnection | None = None
 
@@ -238,7 +239,9 @@ class Opener:
             case Resolve(host, port):
                 return self._resolve(host, port)
             case Connect(addresses):
-                started = self._monotonic()
+                started = self._began_at = self._began_at or self._monotonic()
+                if self._sock is not None:
+                    self._sock.close()
                 self._sock = self._connect(addresses)
                 self._timeline.tcp = Span(started, self._monotonic())
                 self._connection = SocketConnection(self._sock, self._route.origin, self._pool)
