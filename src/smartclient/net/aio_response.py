@@ -92,8 +92,13 @@ class Response:
         if not finished:
             self.cut()
         elif self._is_mine():
-            self._timeline.last_byte = self._clock.monotonic()
+            self._note_end()
             self._connection.drain()
+
+    def _note_end(self) -> None:
+        """What is of use has come: the rest of the transfer is nobody's time."""
+        if self._timeline.last_byte is None:
+            self._timeline.last_byte = self._clock.monotonic()
 
     def cut(self) -> None:
         """Drop the body and its connection at once; never blocks, never raises."""

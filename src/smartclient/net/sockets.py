@@ -179,12 +179,14 @@ class SocketConnection(Aging):
                 continue  # another look: the readiness was spurious
 
     def _send(self, data: bytes | memoryview, timeout: float | None) -> int:
-        while True:
+        has_room = True
+        while has_room:
             try:
                 return self.sock.send(data)
             except BlockingIOError:
-                if not wait_for(self.sock, write=True, timeout=timeout):
-                    raise TimeoutError from None
+                has_room = False
+            has_room = wait_for(self.sock, write=True, timeout=timeout)
+        raise TimeoutError
 
 
 class Opener:
