@@ -8,6 +8,7 @@ import socket
 import ssl
 import threading
 from base64 import b64encode
+from collections.abc import Mapping
 
 from .raw_server import Peer, RawServer, Script
 
@@ -82,9 +83,13 @@ def _logins(head: str) -> list[str]:
 
 
 class SocksProxy(_Proxy):
-    """SOCKS5 with or without user and password; `reply` is its answer to a connect request."""
+    """SOCKS5 with or without user and password.
 
-    def __init__(self, login: str = "", *, reply: int = 0) -> None:
+    Args:
+        reply: Its answer to a connect request; or a reply for each host that it refuses.
+    """
+
+    def __init__(self, login: str = "", *, reply: int | Mapping[str, int] = 0) -> None:
         super().__init__(self._answer)
         self._user, _, self._password = login.partition(":")
         self._reply = reply
@@ -106,9 +111,10 @@ class SocksProxy(_Proxy):
                 return
         host, port = self._destination(peer)
         self.asked.append(f"{host}:{port}")
+        reply = self._reply if isinstance(self._reply, int) else self._reply.get(host, 0)
         # Bound to a name, of the one form whose length varies.
-        peer.send(b"\x05%c\x00\x03\x04here\x00\x00" % self._reply)
-        if not self._reply:
+        peer.send(b"\x05%c\x00\x03\x04here\x00\x00" % reply)
+        if not reply:
             self.lead(peer, port)
 
     def _destination(self, peer: Peer) -> tuple[str, int]:

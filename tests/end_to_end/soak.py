@@ -158,8 +158,7 @@ def _soak(case: Case, streams: int, seed: int) -> Result:
             asyncio.run(_AsyncRun(case, server, result, seed).run(streams))
         else:
             _SyncRun(case, server, result, seed).run(streams)
-        blocking.close_idle()
-        _await(lambda: pool_stats().open == 0)
+        _await(_is_all_closed)
         _await(lambda: server.counters().connections_open == 0)
         result.counters = server.counters()
     after = pool_stats()
@@ -204,8 +203,7 @@ class _SyncRun(_Run):
         for start in range(0, 3 * third, third):
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 list(pool.map(self.one, range(start, start + third)))
-            blocking.close_idle()
-            _await(lambda: pool_stats().open == 0)
+            _await(_is_all_closed)
             self.measure()
         self.client.close()
 
@@ -256,8 +254,7 @@ class _AsyncRun(_Run):
             workers = [asyncio.create_task(self.work(numbers)) for _ in range(AT_ONCE)]
             await asyncio.gather(*workers)
             del workers
-            gc.collect()
-            await asyncio.sleep(0.15)  # what was dropped is cut soon, what drains after 100 ms
+            await _until_idle()
             aio.close_idle()
             await asyncio.sleep(0.01)
             self.measure()
@@ -317,6 +314,21 @@ class _AsyncRun(_Run):
             await stream.close()
         if way == "break twice":
             await stream.close()
+
+
+def _is_all_closed() -> bool:
+    """Whether no connection is left; what drains is idle, and closed, a moment later."""
+    blocking.close_idle()
+    return pool_stats().open == 0
+
+
+async def _until_idle() -> None:
+    """Wait for what was dropped, which is cut soon, and for what drains for 100 ms at most."""
+    gc.collect()
+    for _ in range(100):
+        if not pool_stats().active:
+            return
+        await asyncio.sleep(0.01)
 
 
 def _descriptors() -> int:

@@ -164,6 +164,31 @@ def test_streams_below_the_last_one_go_on_while_those_above_are_sent_again(h2):
     assert server.counters().connections_opened == 2
 
 
+def link_of(reply):
+    """The connection that carries a reply, of either side."""
+    response = getattr(reply, "response", reply)
+    return getattr(response, "_response", response)._connection.link
+
+
+def test_calls_go_on_over_another_connection_when_the_stream_numbers_are_used_up(h2):
+    """A place used to be lost for each, or a `KeyError` hid why (httpcore2 PR#1012, httpx2#298)."""
+    server = h2.serving("Hello there")
+
+    async def scenario():
+        client = h2.client(server, max_connections=6)
+        reply, _ = await h2.chat(client, server)
+        link_of(reply).state._h2.highest_outbound_stream_id = 2**31 - 5  # two are left
+        others = await asyncio.gather(*(h2.text(client, server) for _ in range(5)))
+        others += [await h2.text(client, server), await read_all(reply)]
+        assert all(b"[DONE]" in text for text in others)
+        assert (h2.counts().active, h2.counts().queued) == (0, 0)
+
+    h2.run(scenario)
+
+    counted = server.counters()
+    assert (counted.requests, counted.connections_opened, counted.resets_seen) == (7, 2, 0)
+
+
 def test_close_in_the_middle_is_an_error_that_may_have_been_processed(h2):
     closing = rule([Head(200), Body(b"begun"), Fin()], times=1)
     server = h2.serving(warm([closing, rule("Hello")]))

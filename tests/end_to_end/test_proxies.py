@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import trustme
 
 import server_reference
+from smartclient._errors import ExchangeError
 from smartclient.net.proxies import Proxies
 from smartclient.net.proxy import Proxy, proxy_of
 
@@ -126,6 +128,55 @@ def test_socks_leads_to_an_origin(side, plain, scheme, asked, login):
         side.run(scenario)
 
     assert proxy.asked == [f"{asked}:{plain.port}"]
+
+
+@pytest.fixture
+def many_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The origin's name has three."""
+    found = [
+        (socket.AF_INET6, "2001:db8::1"),
+        (socket.AF_INET, "127.0.0.1"),
+        (socket.AF_INET6, "::1"),
+    ]
+    real = socket.getaddrinfo
+
+    def look_up(host, port, *what, **how):
+        if host != "origin.test":
+            return real(host, port, *what, **how)
+        return [(family, 1, 6, "", (address, port)) for family, address in found]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+
+
+@pytest.mark.usefixtures("many_addresses")
+@pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "tls"])
+def test_socks_is_asked_for_every_address_of_the_origin(side, plain, secure, ca_file, is_tls):
+    origin = secure if is_tls else plain
+
+    async def scenario():
+        client = side.client(proxies=through(f"socks5://{proxy.address}"), ca_file=ca_file)
+        _, timeline = await client.send(named(origin))
+        assert timeline.tcp.start <= timeline.tcp.end
+        assert side.counts() == (1, 0, 0)
+
+    with SocksProxy(reply={"2001:db8::1": 8}) as proxy:
+        side.run(scenario)
+
+    assert proxy.asked == [f"2001:db8::1:{origin.port}", f"127.0.0.1:{origin.port}"]
+    assert (proxy.num_connections, origin.num_connections) == (2, 1)
+
+
+@pytest.mark.usefixtures("many_addresses")
+def test_socks_that_reaches_no_address_says_so_after_the_last(side, plain):
+    async def scenario():
+        client = side.client(proxies=through(f"socks5://{proxy.address}"))
+        with pytest.raises(ExchangeError, match="SOCKS reply 4 to the last of 3 addresses"):
+            await client.fetch(named(plain))
+        assert side.counts() == (0, 0, 0)
+
+    with SocksProxy(reply=4) as proxy:
+        side.run(scenario)
+        assert proxy.wait_closed(3)
 
 
 @pytest.mark.parametrize("over_tls", [False, True], ids=["http-proxy", "https-proxy"])

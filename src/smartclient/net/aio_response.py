@@ -92,8 +92,13 @@ class Response:
         if not finished:
             self.cut()
         elif self._is_mine():
-            self._timeline.last_byte = self._clock.monotonic()
+            self._note_end()
             self._connection.drain()
+
+    def _note_end(self) -> None:
+        """What is of use has come: the rest of the transfer is nobody's time."""
+        if self._timeline.last_byte is None:
+            self._timeline.last_byte = self._clock.monotonic()
 
     def cut(self) -> None:
         """Drop the body and its connection at once; never blocks, never raises."""
@@ -136,7 +141,7 @@ class Response:
         if failure is None and not isinstance(call.body, (bytes, bytearray)):
             failure = await self._write_pieces(call.body)
         # A reply that came first is read, but its connection cannot be used again.
-        connection.is_sending = parser.status is not None
+        connection.is_sending = parser.status is not None or failure is not None
         return None if parser.status is not None else failure
 
     async def _write_pieces(self, body: Any) -> ExchangeError | None:
@@ -154,8 +159,10 @@ class Response:
         return await self._write(self._connection.ending())
 
     async def _write(self, data: Piece) -> ExchangeError | None:
-        """Write one piece; what went wrong, unless it was our own patience."""
+        """Write one piece, unless a reply is here; what went wrong."""
         connection, timeline = self._connection, self._timeline
+        if self._parser.status is not None:
+            return None  # it came while this piece was made
         origin, reused = self._call.origin, timeline.reused
         timeout, by = timeline.within(self._call.timeout.write)
         try:
@@ -164,7 +171,7 @@ class Response:
             late = failures.write_timeout(
                 origin, timeout=timeout or 0.0, sent=connection.sent, reused=reused
             )
-            raise failures.late(late, by, stage="send") from None
+            return failures.late(late, by, stage="send")
         except OSError as error:
             if connection.is_cut:
                 raise failures.closed_by_us(origin, sent=connection.sent, reused=reused) from None

@@ -38,7 +38,7 @@ __all__ = [
 T = TypeVar("T")
 
 CLOSE_TIME = 1.0
-"""Most seconds that closing waits for the background."""
+"""Most seconds that the end of the process, or of what is idle, waits for the background."""
 
 
 class Background:
@@ -85,11 +85,6 @@ class Background:
             self.tell(desk.cancel)
             raise
         return outcome.result()
-
-    @property
-    def is_here(self) -> bool:
-        """Whether this is its thread: a finalizer may run there, and must not wait for itself."""
-        return threading.get_ident() == self._thread.ident
 
     def start(self, coroutine: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Have a coroutine run there, soon; never blocks, never raises."""
@@ -267,18 +262,15 @@ class BackgroundConnections:
         return _Running.get().run(prewarm)
 
     def close(self) -> None:
-        """Cut this client's streams and refuse further calls, in bounded time."""
+        """Have this client's streams cut, and refuse further calls; never blocks, never raises.
 
-        async def close(desk: _Desk) -> None:
-            await self._connections.close()
-
+        A finalizer may call it anywhere, so nobody waits: whoever asks the background for
+        something after this is answered after it.
+        """
         self._is_closed = True
         background = _Running.background
-        if background is not None and background.is_here:
+        if background is not None:
             background.start(self._connections.close)
-        elif background is not None:
-            with suppress(TimeoutError):  # it is told, and will come to it
-                background.run(close, timeout=CLOSE_TIME)
 
 
 class BackgroundResponse:
@@ -318,18 +310,11 @@ class BackgroundResponse:
         return data
 
     def close(self, *, finished: bool = False) -> None:
-        """Be done with the body, as with one of the loop's own."""
-
-        if self._rest is not None:
-            return
-
-        async def close(desk: _Desk) -> None:
-            await self._response.close(finished=finished)
-
-        if self._background.is_here:
+        """Be done with the body; never blocks, because a finalizer may call it anywhere."""
+        if self._rest is None:
+            if finished:
+                self._response._note_end()
             self._background.start(partial(self._response.close, finished=finished))
-        else:
-            self._background.run(close)
 
     def cut(self) -> None:
         """Drop the body and its stream at once; never blocks, never raises."""

@@ -7,7 +7,7 @@ knows.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
@@ -32,7 +32,7 @@ class Resolve(Struct, frozen=True):
 
 
 class Connect(Struct, frozen=True):
-    """Connect to one of these addresses."""
+    """Connect to one of these addresses, in the place of what was connected before."""
 
     addresses: list[Address]
 
@@ -102,12 +102,10 @@ def _connect(route: Route, addresses: list[Address], via: Proxy | None = None) -
 
 def _through(route: Route, proxy: Proxy) -> Dial:
     """Connect to the proxy, and be led on to the origin or, in plain HTTP, let it carry on."""
+    if proxy.is_socks:
+        yield from _by_socks(route, proxy)
+        return
     origin = route.origin
-    target = None
-    if proxy.scheme == "socks5":
-        target = (yield from _addresses(route, origin.host, origin.port))[0]
-    elif proxy.is_socks and (known := numeric_addresses(origin.host, origin.port)):
-        target = known[0]
     addresses = yield from _addresses(route, proxy.host, proxy.port, proxy)
     yield from _connect(route, addresses, proxy)
     if route.proxy_trust is not None:
@@ -122,9 +120,30 @@ def _through(route: Route, proxy: Proxy) -> Dial:
     if route.forwarder is not None:
         return
     try:
-        if proxy.is_socks:
-            yield from tunnel.socks(origin, proxy, target)
-        else:
-            yield from tunnel.connect(origin, proxy)
+        yield from tunnel.connect(origin, proxy)
     except (OSError, UnicodeError) as error:
         raise refusals.lost_proxy(origin, proxy, error) from error
+
+
+def _by_socks(route: Route, proxy: Proxy) -> Dial:
+    """Connect to the proxy and be led on, to one address after another while it refuses."""
+    origin = route.origin
+    targets: Sequence[Address | None] = [None]  # the proxy looks the name up
+    if proxy.scheme == "socks5":
+        targets = yield from _addresses(route, origin.host, origin.port)
+    elif known := numeric_addresses(origin.host, origin.port):
+        targets = known
+    addresses = yield from _addresses(route, proxy.host, proxy.port, proxy)
+    reply = tried = 0
+    for target in targets:
+        tried += 1
+        # A connection each: a proxy closes the one on which it has refused (RFC 1928).
+        yield from _connect(route, addresses, proxy)
+        try:
+            reply = yield from tunnel.socks(origin, proxy, target)
+        except (OSError, UnicodeError) as error:
+            raise refusals.lost_proxy(origin, proxy, error) from error
+        if reply not in tunnel.NOT_THERE:
+            break
+    if reply:
+        raise refusals.refused_by_socks(origin, proxy, reply, tried=tried)

@@ -139,7 +139,10 @@ class StreamLane(Awaited):
                 if self._left is not None:
                     self._left -= done
             if not link.write_pending():
-                raise BrokenPipeError
+                link.take_rest()
+                self._check()
+                if reply.status is None:
+                    raise BrokenPipeError
             self.has_written = True
             while link.is_write_paused and reply.status is None:
                 await self.wait(timeout)

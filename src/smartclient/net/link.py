@@ -216,12 +216,12 @@ class Link(Aging, Awaited, asyncio.Protocol, ABC):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if isinstance(exc, OSError):
-            self._take_rest()
+            self.take_rest()
             self._fail(exc)
         else:
             self._end()
 
-    def _take_rest(self) -> None:
+    def take_rest(self) -> None:
         """What came before a write failed, of which asyncio reads no more: it may say why."""
         with suppress(OSError):
             while not self.is_cut and (data := self._sock.recv(65_536)):

@@ -78,6 +78,7 @@ class _Opening:
         self.connection: Link | None = None
         self.stage = "dns"
         self.looked_up_at: float | None = None
+        self.began_at: float | None = None
         self.proxy_tls: TlsBuffer | None = None
 
     async def run(self) -> Link:
@@ -110,7 +111,10 @@ class _Opening:
                 self.timeline.dns = Span(started, self.monotonic())
                 return addresses
             case Connect(addresses):
-                self.stage, started = "tcp", self.monotonic()
+                self.stage, started = "tcp", self.began_at or self.monotonic()
+                self.began_at = started
+                if self.connection is not None:
+                    self.connection.drop()
                 await self._connect(addresses)
                 self.timeline.tcp = Span(started, self.monotonic())
             case Secure(host, trust):

@@ -73,11 +73,12 @@ def check_forwarded(origin: Origin, forwarder: Proxy | None, status: int) -> Non
         raise refused_by_proxy(origin, forwarder, status)
 
 
-def refused_by_socks(origin: Origin, proxy: Proxy, reply: int) -> ExchangeError:
-    """A SOCKS proxy answered with `reply` and not with a way to `origin`."""
+def refused_by_socks(origin: Origin, proxy: Proxy, reply: int, *, tried: int = 1) -> ExchangeError:
+    """A SOCKS proxy answered with `reply` and not with a way to one of `tried` addresses."""
     usual: tuple[ExchangeKind, str, str] = ("proxy", "leads nowhere", "check that it speaks SOCKS5")
     kind, what, advice = _REPLIES.get(reply, usual)
-    return _refused(origin, proxy, kind, what, f"SOCKS reply {reply}", advice)
+    how = f"SOCKS reply {reply}" + (f" to the last of {tried} addresses" if tried > 1 else "")
+    return _refused(origin, proxy, kind, what, how, advice)
 
 
 def login_refused(origin: Origin, proxy: Proxy, how: str) -> ExchangeError:

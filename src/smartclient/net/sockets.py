@@ -179,12 +179,14 @@ class SocketConnection(Aging):
                 continue  # another look: the readiness was spurious
 
     def _send(self, data: bytes | memoryview, timeout: float | None) -> int:
-        while True:
+        has_room = True
+        while has_room:
             try:
                 return self.sock.send(data)
             except BlockingIOError:
-                if not wait_for(self.sock, write=True, timeout=timeout):
-                    raise TimeoutError from None
+                has_room = False
+            has_room = wait_for(self.sock, write=True, timeout=timeout)
+        raise TimeoutError
 
 
 class Opener:
@@ -203,6 +205,7 @@ class Opener:
         self._timeout, self._by = timeline.within(timeout)
         self._started = REAL()
         self._looked_up_at: float | None = None
+        self._began_at: float | None = None
         self._sock: socket.socket | None = None
         self._connection: SocketConnection | None = None
 
@@ -238,7 +241,9 @@ class Opener:
             case Resolve(host, port):
                 return self._resolve(host, port)
             case Connect(addresses):
-                started = self._monotonic()
+                started = self._began_at = self._began_at or self._monotonic()
+                if self._sock is not None:
+                    self._sock.close()
                 self._sock = self._connect(addresses)
                 self._timeline.tcp = Span(started, self._monotonic())
                 self._connection = SocketConnection(self._sock, self._route.origin, self._pool)

@@ -122,8 +122,12 @@ class StreamConnection(Link):
             self._tls.encrypt(data)
             data = self._tls.pending()
         transport.write(data)
-        if transport.is_closing():
-            raise BrokenPipeError  # the first attempt failed; its error comes later, if at all
+        if transport.is_closing():  # the first attempt failed; its error comes later, if at all
+            if self.has_written:
+                self.take_rest()
+            if parser.status is None:
+                raise BrokenPipeError
+            return
         left = transport.get_write_buffer_size()
         self.has_written = self.has_written or left < len(data)
         while self._is_write_paused and parser.status is None:

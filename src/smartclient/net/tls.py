@@ -217,13 +217,19 @@ class TlsConnection(SocketConnection):
         while True:
             try:
                 self.sock.do_handshake()
-            except ssl.SSLWantReadError:
-                self.can_read(left())
-            except ssl.SSLWantWriteError:
-                wait_for(self.sock, write=True, timeout=left())
-            else:
                 return
+            except ssl.SSLWantReadError:
+                is_write = False
+            except ssl.SSLWantWriteError:
+                is_write = True
+            self._ready(left(), is_write=is_write)
             left()
+
+    def _ready(self, timeout: float | None, *, is_write: bool) -> bool:
+        """Wait; not while an exception is handled, which an interrupt would show as its cause."""
+        if is_write:
+            return wait_for(self.sock, write=True, timeout=timeout)
+        return self.can_read(timeout)
 
     def is_stale(self) -> bool:
         if self.is_cut:
@@ -249,22 +255,22 @@ class TlsConnection(SocketConnection):
                     _keep_session(self.sock.context, self._host, self.sock.session)
                 return data
             except ssl.SSLWantReadError:
-                if not self.can_read(timeout):
-                    raise TimeoutError from None
+                is_write = False
             except ssl.SSLWantWriteError:
-                if not wait_for(self.sock, write=True, timeout=timeout):
-                    raise TimeoutError from None
+                is_write = True
+            if not self._ready(timeout, is_write=is_write):
+                raise TimeoutError
 
     def _send(self, data: bytes | memoryview, timeout: float | None) -> int:
         while True:
             try:
                 return self.sock.send(data)
-            except ssl.SSLWantWriteError:
-                if not wait_for(self.sock, write=True, timeout=timeout):
-                    raise TimeoutError from None
             except ssl.SSLWantReadError:
-                if not self.can_read(timeout):
-                    raise TimeoutError from None
+                is_write = False
+            except ssl.SSLWantWriteError:
+                is_write = True
+            if not self._ready(timeout, is_write=is_write):
+                raise TimeoutError
 
 
 class TlsBuffer:

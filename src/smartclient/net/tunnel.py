@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .._errors import ExchangeError
     from .tls import Trust
 
-__all__ = ["Handshake", "Receive", "SecureProxy", "Send", "connect", "socks"]
+__all__ = ["NOT_THERE", "Handshake", "Receive", "SecureProxy", "Send", "connect", "socks"]
 
 
 class Send(Struct, frozen=True):
@@ -51,6 +51,9 @@ class SecureProxy(Struct, frozen=True):
 
 
 Handshake: TypeAlias = Generator[Send | Receive, Any, None]
+
+NOT_THERE = frozenset({1, 2, 3, 4, 5, 6, 8})
+"""Replies of SOCKS after which another address of the origin may be reached."""
 
 
 def connect(origin: Origin, proxy: Proxy) -> Handshake:
@@ -81,8 +84,13 @@ def _connect_head(authority: str, proxy: Proxy) -> SecretBytes:
     return SecretBytes("".join((*lines, "\r\n")).encode("latin-1"))
 
 
-def socks(origin: Origin, proxy: Proxy, address: Address | None) -> Handshake:
+def socks(
+    origin: Origin, proxy: Proxy, address: Address | None
+) -> Generator[Send | Receive, Any, int]:
     """Ask a SOCKS5 proxy for a way to `address`, or to the origin's name when it is `None`.
+
+    Returns:
+        What it has replied; 0: it leads there.
 
     Raises:
         ExchangeError: Of kind proxy or connect.
@@ -101,7 +109,7 @@ def socks(origin: Origin, proxy: Proxy, address: Address | None) -> Handshake:
     yield Send(SecretBytes(b"\x05\x01\x00" + _destination(origin, address)))
     reply, _, kind = (yield from said.version(4, 5))[1:]
     if reply != 0:
-        raise refusals.refused_by_socks(origin, proxy, reply)
+        return int(reply)
     # The address that the proxy connects from; of no use, but it has to be read.
     length = {1: 4, 4: 16}.get(kind)
     if length is None:
@@ -111,6 +119,7 @@ def socks(origin: Origin, proxy: Proxy, address: Address | None) -> Handshake:
     yield from said.take(length + 2)
     if said.left:
         raise _early(origin, proxy)
+    return 0
 
 
 def _login(proxy: Proxy) -> SecretBytes:

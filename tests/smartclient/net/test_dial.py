@@ -98,6 +98,41 @@ def test_socks5_looks_the_origin_up_before_it_connects_to_the_proxy():
     assert steps.send([ADDRESS]) == Connect([NEAR])
 
 
+SIX = (socket.AF_INET6, ("2001:db8::1", 443, 0, 0))
+
+
+def refuse(steps, reply):
+    """Play a proxy that is connected to, and refuses."""
+    steps.send(None), steps.send(None), steps.send(b"\x05\x00"), steps.send(None)
+    return steps.send(b"\x05%c\x00\x01" % reply)
+
+
+def test_socks5_asks_for_every_address_over_a_connection_of_its_own():
+    steps = through(proxy_of("socks5://192.0.2.9:8443"))
+    next(steps), steps.send([SIX, ADDRESS])
+
+    assert refuse(steps, 8) == Connect([NEAR])
+    steps.send(None), steps.send(None)
+    assert steps.send(b"\x05\x00").data.endswith(b"\x01\xc0\x00\x02\x01\x01\xbb")
+    steps.send(None)
+    assert isinstance(steps.send(b"\x05\x00\x00\x01" + bytes(6)), Secure)
+
+
+@pytest.mark.parametrize(
+    ("replies", "message"),
+    [
+        pytest.param([4, 5], r"refused .* \(SOCKS reply 5 to the last of 2 addresses\)", id="all"),
+        pytest.param([7], r"\(SOCKS reply 7\)", id="which-has-nothing-to-do-with-the-address"),
+    ],
+)
+def test_the_last_refusal_of_socks5_is_told(replies, message):
+    steps = through(proxy_of("socks5://192.0.2.9:8443"))
+    next(steps), steps.send([SIX, ADDRESS])
+
+    with pytest.raises(smartclient.ExchangeError, match=message):
+        [refuse(steps, reply) for reply in replies]
+
+
 @pytest.mark.parametrize(("host", "kind"), [("a.example", b"\x03"), ("192.0.2.1", b"\x01")])
 def test_socks5h_gives_the_name_and_an_address_as_it_is(host, kind):
     steps = through(proxy_of("socks5h://192.0.2.9:8443"), Origin("http", host, 80))

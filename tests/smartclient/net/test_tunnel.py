@@ -14,6 +14,7 @@ from smartclient import ExchangeError
 from smartclient._call import Headers, Origin
 from smartclient.net.http1 import HEAD_LIMIT
 from smartclient.net.proxy import Login, Proxy, proxy_of
+from smartclient.net.refusals import refused_by_socks
 from smartclient.net.tunnel import Receive, Send, connect, socks
 
 ORIGIN = Origin("https", "a.example", 443)
@@ -229,11 +230,22 @@ def test_socks_refuses_a_wrong_login():
     ],
 )
 def test_every_reply_of_socks_is_worded(reply, kind, message):
-    error = refusal(socks(ORIGIN, SOCKS, None), b"\x05\x00", b"\x05%c\x00\x01" % reply)
+    error = refused_by_socks(ORIGIN, SOCKS, reply)
 
     assert error.kind == kind
     assert message in str(error)
     assert f"(SOCKS reply {reply})" in str(error)
+
+
+@pytest.mark.parametrize("reply", [1, 5, 99])
+def test_a_reply_of_socks_is_told_without_reading_on(reply):
+    steps = socks(ORIGIN, SOCKS, None)
+    next(steps), steps.send(None), steps.send(b"\x05\x00"), steps.send(None)
+
+    with pytest.raises(StopIteration) as told:
+        steps.send(b"\x05%c\x00\x01" % reply)
+
+    assert told.value.value == reply
 
 
 def test_a_name_that_is_too_long_is_none():
