@@ -13,7 +13,7 @@ from smartclient.net.sockets import SocketConnection
 
 from .ways import a_route
 
-ROUTE = a_route(max_connections=2)
+ROUTE = a_route()
 
 
 def entered(lobby: Lobby, owner: object = None) -> SocketConnection:
