@@ -338,15 +338,20 @@ def test_a_forked_child_has_all_its_places():
         held.cut()
 
 
-def test_prewarming_opens_no_more_than_the_client_may_use():
-    client = blocking.Connections(NetOptions(max_connections=2))
+def test_prewarming_opens_no_more_than_the_client_may_use(side):
+    options = NetOptions(max_connections=2)
+
+    async def scenario():
+        call, opened = a_call(server.url), []
+        for _ in range(2):
+            if side.name == "blocking":
+                opened.append(blocking.Connections(options).prewarm(call, 5))
+            else:
+                opened.append(await aio.AsyncConnections(options).prewarm(call, 5))
+        assert (opened, side.counts()) == ([2, 0], (2, 0, 0))
 
     with RawServer(silent) as server:
-        assert (client.prewarm(a_call(server.url), 5), client.prewarm(a_call(server.url), 5)) == (
-            2,
-            0,
-        )
-        blocking.close_idle()
+        side.run(scenario)
 
 
 @pytest.mark.sdk
