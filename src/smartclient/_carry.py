@@ -28,6 +28,7 @@ _LIVES = ("max_connections", "keepalive", "max_age", "max_requests")
 _TRUST = ("ca_file", "trust_store", "client_cert", "ssl_context")
 _WAY = ("proxy", "uds", "local_address", "socket_options")
 _MOST_CONNECTIONS = 1_000_000  # what "no limit" comes to
+_USUAL_EXPIRY = 5.0  # of the family, which costs a handshake on nearly every call
 
 # How httpx speaks to them: a SOCKS proxy is always given the name.
 _SCHEMES: dict[bytes, ProxyScheme] = {
@@ -67,9 +68,6 @@ def carried(
     if way is None:
         return None
     own = any(getattr(settings, name) != getattr(_USUAL, name) for name in _TRUST)
-    limit = settings.max_connections
-    if limit == _USUAL.max_connections:  # nobody asked for it
-        limit = min(pool._max_connections, _MOST_CONNECTIONS)
     version = _http_version(pool, settings)
     return msgspec.structs.replace(
         net_options(settings, {}),  # the family has read the environment already
@@ -77,10 +75,26 @@ def carried(
             settings.ssl_context if own else _context_of(family, http_client, pool, version)
         ),
         proxy_context=None if own else _proxy_context(pool),
-        max_connections=limit,
         http_version=version,
+        **_limits_of(pool, settings),
         **way,
     )
+
+
+def _limits_of(pool: Any, settings: Settings) -> dict[str, Any]:
+    """The family's limits, each where no setting asks for another.
+
+    How many idle ones it keeps is left out: ours belong to all who share them.
+    """
+    limits: dict[str, Any] = {}
+    if settings.max_connections == _USUAL.max_connections:
+        limits["max_connections"] = min(pool._max_connections, _MOST_CONNECTIONS)
+    expiry = getattr(pool, "_keepalive_expiry", _USUAL_EXPIRY)
+    if settings.keepalive == _USUAL.keepalive and expiry != _USUAL_EXPIRY:
+        limits["idle_expiry"] = expiry
+    if settings.max_requests is None and not getattr(pool, "_max_keepalive_connections", 1):
+        limits["max_requests"] = 1  # it keeps none
+    return limits
 
 
 def _http_version(pool: Any, settings: Settings) -> HttpVersion:

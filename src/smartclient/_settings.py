@@ -47,7 +47,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         resend: Send a call again, once, when its connection broke after it was written.
         resend_after_timeout: Send a call again, once, when no answer came in time.
         on_report: Is given the `CallReport` of each call, in the thread that read it.
-        max_connections: Connections to one origin at most; over HTTP/2, calls in flight.
+        max_connections: Connections to one origin that this client uses at most; over
+            HTTP/2, calls in flight.
         http_version: `auto` offers HTTP/2 where that pays, `1.1` and `2` insist on one.
         keepalive: Seconds that an idle connection is kept; `None` keeps it for ever.
         max_age: Seconds after which a connection carries no further call, so that an address

@@ -235,10 +235,33 @@ def test_trust_and_limits_are_taken_over():
     assert (options.max_connections, options.idle_expiry) == (7, 3.0)
 
 
-def test_a_limit_of_the_settings_comes_first():
-    client = wrap(over(openai.OpenAI, httpx2.Client()), max_connections=3)
+@pytest.mark.parametrize(
+    ("limits", "carried"),
+    [
+        pytest.param({}, (60.0, None), id="usual"),
+        pytest.param({"keepalive_expiry": 5.0}, (60.0, None), id="the-familys-usual"),
+        pytest.param({"keepalive_expiry": 20.0}, (20.0, None), id="shorter"),
+        pytest.param({"keepalive_expiry": None}, (None, None), id="for-ever"),
+        pytest.param({"max_keepalive_connections": 3}, (60.0, None), id="some-are-kept"),
+        pytest.param({"max_keepalive_connections": 0}, (60.0, 1), id="none-is-kept"),
+    ],
+)
+@pytest.mark.parametrize("family", [httpx, httpx2])
+def test_what_is_asked_about_idle_connections_is_taken_over(family, limits, carried):
+    http_client = family.Client(limits=family.Limits(**limits))
 
-    assert options_of(client).max_connections == 3
+    options = options_of(wrap(over(openai.OpenAI, http_client)))
+
+    assert (options.idle_expiry, options.max_requests) == carried
+
+
+def test_a_limit_of_the_settings_comes_first():
+    limits = httpx2.Limits(keepalive_expiry=7.0, max_keepalive_connections=0)
+    given = {"max_connections": 3, "keepalive": 9.0, "max_requests": 2}
+
+    options = options_of(wrap(over(openai.OpenAI, httpx2.Client(limits=limits)), **given))
+
+    assert (options.max_connections, options.idle_expiry, options.max_requests) == (3, 9.0, 2)
 
 
 def test_without_a_limit_there_is_a_very_high_one():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
+from typing import TypeVar
 
 from .._call import Call, Span, Timeline
 from .._clock import Clock
@@ -16,7 +17,8 @@ from . import failures
 from .aio_response import Response
 from .homes import Home, all_homes, home_of_loop
 from .http1_request import head_of
-from .lifetime import holders
+from .lifetime import Held, holders
+from .limits import Limiter, Place, time_left
 from .link import Lane, Link
 from .opening import open_stream
 from .options import DEFAULTS, REAL, SYSTEM_CLOCK, NetOptions
@@ -26,6 +28,8 @@ from .routes import Route, Routes
 from .waiting import settle
 
 __all__ = ["MOST_REFUSALS", "AsyncConnections", "close_idle", "counts"]
+
+C = TypeVar("C", bound=Held)
 
 MOST_REFUSALS = 3
 """How often a request that was not processed is sent again at once."""
@@ -51,12 +55,13 @@ class AsyncConnections:
     loop. One client may serve several loops, one after another or in several threads.
     """
 
-    __slots__ = ("_clock", "_is_closed", "_options", "_routes")
+    __slots__ = ("_clock", "_is_closed", "_limit", "_options", "_routes")
 
     def __init__(self, options: NetOptions = DEFAULTS, clock: Clock = SYSTEM_CLOCK) -> None:
         self._options = options
         self._clock = clock
         self._is_closed = False
+        self._limit = options.own_limit
         self._routes = Routes(options)
 
     async def exchange(self, call: Call, timeline: Timeline) -> Response:
@@ -74,7 +79,10 @@ class AsyncConnections:
         head = head_of(call, forwarder)
         refusals = 0
         while True:
-            connection = await self._obtain(call, timeline)
+            if self._limit is None:
+                connection = await self._obtain(call, timeline)
+            else:
+                connection = await self._obtain_within(self._limit, call, timeline)
             response = Response(connection, call, timeline, self._clock, self._options)
             try:
                 if await response._send(head):
@@ -104,6 +112,7 @@ class AsyncConnections:
         self._check_open()
         home, route = await home_of_loop(), self._routes.to(call.origin)
         pool = home.pool_of(route)
+        number = min(number, self._limit or number)
         opened: list[Lane] = []
         try:
             while len(pool.idle) + len(opened) < number and not pool.roomy and pool.reserve():
@@ -124,10 +133,27 @@ class AsyncConnections:
                 with contextlib.suppress(RuntimeError):  # that loop is closed
                     loop.call_soon_threadsafe(home.evict, self)
 
-    async def _obtain(self, call: Call, timeline: Timeline) -> Lane:
+    async def _obtain_within(self, limit: int, call: Call, timeline: Timeline) -> Lane:
+        """What carries a call, once this client's own limit has a place for it."""
+        self._check_open()
+        home, place, waited = await home_of_loop(), Place(call), 0.0
+        if not home.pools.admit(place, self._routes.to(call.origin), self, limit):
+            waiting = REAL()
+            await self._queue(place.pool, call, timeline)
+            waited = REAL() - waiting
+            place.pool.fill(place)
+        try:
+            lane = await self._obtain(call, timeline, waited)
+        except BaseException:
+            place.free()
+            raise
+        lane.place = place
+        return lane
+
+    async def _obtain(self, call: Call, timeline: Timeline, waited: float = 0.0) -> Lane:
         while True:
             home, route = await home_of_loop(), self._routes.to(call.origin)
-            pool, connection = await self._enter(home, route, call, timeline)
+            pool, connection = await self._enter(home, route, call, timeline, waited)
             held = call.method, call.target, REAL()
             while connection is not None:
                 if (lane := await self._fit_lane(connection, held)) is not None:
@@ -142,26 +168,27 @@ class AsyncConnections:
                 return await self._open(home, route, pool, call, timeline)
 
     async def _enter(
-        self, home: Home, route: Route, call: Call, timeline: Timeline
+        self, home: Home, route: Route, call: Call, timeline: Timeline, waited: float
     ) -> tuple[Pool[Link], Link | None]:
         """An idle connection, or `None` and a place to open one; waits for either."""
         self._check_open()
-        started = self._clock.monotonic()
         pool, connection = home.enter(route, REAL())  # connections live in real time
         if connection is None and not pool.reserve():
-            try:
-                connection = await self._queue(pool, call, timeline)
-            finally:
-                timeline.pool = Span(started, self._clock.monotonic())
+            connection = await self._queue(pool, call, timeline, waited)
         return pool, connection
 
-    async def _queue(self, pool: Pool[Link], call: Call, timeline: Timeline) -> Link | None:
-        loop = asyncio.get_running_loop()
-        timeout, by = timeline.within(call.timeout.pool)
+    async def _queue(
+        self, pool: Pool[C], call: Call, timeline: Timeline, waited: float = 0.0
+    ) -> C | None:
+        """Wait for what `pool` grants; some seconds may have been waited before."""
+        loop, begun = asyncio.get_running_loop(), self._clock.monotonic()
+        if waited and timeline.pool is not None:
+            begun = timeline.pool.start
+        timeout, by = timeline.within(time_left(call.timeout.pool, waited))
         future = loop.create_future()
-        waiter = Waiter[Link](partial(settle, future), self)
+        waiter = Waiter[C](partial(settle, future), self)
         pool.wait(waiter)
-        started = loop.time()
+        started = loop.time() - waited
         timer = None if timeout is None else loop.call_later(timeout, settle, future)
         try:
             await future
@@ -171,6 +198,7 @@ class AsyncConnections:
         finally:
             if timer is not None:
                 timer.cancel()
+            timeline.pool = Span(begun, self._clock.monotonic())
         if waiter.is_granted:
             return waiter.connection
         pool.leave(waiter)
@@ -178,12 +206,13 @@ class AsyncConnections:
         counted = pool.counts
         error = failures.pool_timeout(
             call.origin,
-            timeout=timeout or 0.0,
+            timeout=call.timeout.pool or 0.0,
             waited=loop.time() - started,
             limit=pool.limit,
             active=counted.active,
             queued=counted.queued,
             held=holders(pool.active),
+            is_own=isinstance(pool, Limiter),
         )
         raise failures.late(error, by, stage="pool")
 

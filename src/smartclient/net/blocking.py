@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from .._call import Call, Span, Timeline
 from .._clock import Clock
 from . import failures
 from .blocking_response import Response, drop
 from .http1_request import head_of
-from .lobby import LOBBY
+from .lifetime import Held
+from .limits import Limiter, Place, time_left
+from .lobby import LOBBY, Ticket
 from .options import DEFAULTS, REAL, SYSTEM_CLOCK, NetOptions
 from .pool import Counts, Pool
 from .refusals import check_forwarded
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from .background import BackgroundConnections, BackgroundResponse
 
 __all__ = ["Connections", "Response", "close_idle", "counts"]
+
+
+C = TypeVar("C", bound=Held)
 
 
 def counts() -> Counts:
@@ -51,12 +56,13 @@ class Connections:
     Clients with equal options share connections. What is idle outlives the client.
     """
 
-    __slots__ = ("_clock", "_is_closed", "_options", "_routes", "_streams")
+    __slots__ = ("_clock", "_is_closed", "_limit", "_options", "_routes", "_streams")
 
     def __init__(self, options: NetOptions = DEFAULTS, clock: Clock = SYSTEM_CLOCK) -> None:
         self._options = options
         self._clock = clock
         self._is_closed = False
+        self._limit = options.own_limit
         self._routes = Routes(options, "1.1")
         self._streams: BackgroundConnections | None = None
         if options.http_version == "2":
@@ -77,7 +83,10 @@ class Connections:
         forwarder = self._routes.to(call.origin).forwarder
         head = head_of(call, forwarder)
         while True:
-            connection = self._obtain(call, timeline)
+            if self._limit is None:
+                connection = self._obtain(call, timeline)
+            else:
+                connection = self._obtain_within(self._limit, call, timeline)
             response = Response(connection, call, timeline, self._clock, self._options)
             try:
                 if response._send(head):
@@ -98,6 +107,7 @@ class Connections:
         self._check_open()
         if self._streams is not None:
             return self._streams.prewarm(call, number)
+        number = min(number, self._limit or number)
         route, opened = self._routes.to(call.origin), list[SocketConnection]()
         try:
             while (pool := LOBBY.reserve(route, number - len(opened))) is not None:
@@ -115,30 +125,30 @@ class Connections:
             self._streams.close()
         LOBBY.evict(self)
 
-    def _obtain(self, call: Call, timeline: Timeline) -> SocketConnection:
+    def _obtain_within(self, limit: int, call: Call, timeline: Timeline) -> SocketConnection:
+        """A connection, once this client's own limit has a place for it."""
         self._check_open()
-        monotonic = self._clock.monotonic
-        begun, started = monotonic(), REAL()  # connections live in real time
+        place, waited = Place(call), 0.0
+        waiter = LOBBY.admit(place, self._routes.to(call.origin), self, limit)
+        try:
+            if waiter is not None:
+                waited = self._queue(place.pool, waiter, call, timeline)
+                LOBBY.take(place)
+            connection = self._obtain(call, timeline, waited)
+        except BaseException:
+            LOBBY.free(place)
+            raise
+        connection.place = place
+        return connection
+
+    def _obtain(self, call: Call, timeline: Timeline, waited: float = 0.0) -> SocketConnection:
+        self._check_open()
+        started = REAL()  # connections live in real time
         route = self._routes.to(call.origin)
         pool, connection, waiter = LOBBY.enter(route, started, self)
         if waiter is not None:
-            timeout, by = timeline.within(call.timeout.pool)
-            is_granted = LOBBY.wait(pool, waiter, timeout)
+            self._queue(pool, waiter, call, timeline, waited)
             connection = waiter.connection
-            timeline.pool = Span(begun, self._clock.monotonic())
-            if not is_granted:
-                self._check_open()
-                queued = pool.counts
-                error = failures.pool_timeout(
-                    call.origin,
-                    timeout=timeout or 0.0,
-                    waited=REAL() - started,
-                    limit=pool.limit,
-                    active=queued.active,
-                    queued=queued.queued,
-                    held=LOBBY.holders(pool),
-                )
-                raise failures.late(error, by, stage="pool")
         while connection is not None:
             try:
                 connection.owner = self
@@ -154,6 +164,32 @@ class Connections:
             connection.cut()
             connection = LOBBY.swap(connection, started)
         return self._open(route, pool, call, timeline)
+
+    def _queue(
+        self, pool: Pool[C], waiter: Ticket[C], call: Call, timeline: Timeline, waited: float = 0.0
+    ) -> float:
+        """Wait for what `pool` grants; how long that and an earlier wait took."""
+        begun, started = self._clock.monotonic(), REAL() - waited
+        if waited and timeline.pool is not None:
+            begun = timeline.pool.start
+        timeout, by = timeline.within(time_left(call.timeout.pool, waited))
+        is_granted = LOBBY.wait(pool, waiter, timeout)
+        timeline.pool = Span(begun, self._clock.monotonic())
+        if is_granted:
+            return REAL() - started
+        self._check_open()
+        counted = pool.counts
+        error = failures.pool_timeout(
+            call.origin,
+            timeout=call.timeout.pool or 0.0,
+            waited=REAL() - started,
+            limit=pool.limit,
+            active=counted.active,
+            queued=counted.queued,
+            held=LOBBY.holders(pool),
+            is_own=isinstance(pool, Limiter),
+        )
+        raise failures.late(error, by, stage="pool")
 
     def _open(
         self, route: Route, pool: Pool[SocketConnection], call: Call, timeline: Timeline

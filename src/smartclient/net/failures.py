@@ -130,12 +130,21 @@ def pool_timeout(
     active: int,
     queued: int,
     held: Sequence[str] = (),
+    is_own: bool = False,
 ) -> ExchangeError:
-    """No connection became free; `held` says what has held them for longest."""
+    """No connection became free.
+
+    Args:
+        held: What has held them for longest.
+        is_own: Whether the limit is the client's own, not that of all who share them.
+    """
     longest = f", longest {', '.join(held)}" if held else ""
+    most, others = f"at most {limit} that all clients share", "other calls"
+    if is_own:
+        most, others = f"this client's own at most {limit}", "other calls of it"
     return ExchangeError(
         f"no connection to {origin} became free in {waited:.1f} s (timeout.pool is {timeout:g} s): "
-        f"{active} of at most {limit} are active{longest}; {queued} other calls are queued; "
+        f"{active} of {most} are active{longest}; {queued} {others} are queued; "
         "raise max_connections, or close replies that nobody reads",
         kind="pool_timeout",
         origin=str(origin),

@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping
 
+from .limits import free_place
 from .link import Link
 from .options import REAL
 from .pool import Pool
@@ -38,7 +39,7 @@ class Home:
         await anext(self._end)
 
     def pool_of(self, route: Route) -> Pool[Link]:
-        return self.pools.get(route, route.limit, route.sharing, route.life)
+        return self.pools.get(route, route.sharing, route.life)
 
     def enter(self, route: Route, now: float) -> tuple[Pool[Link], Link | None]:
         """The pool of `route` and, where there is one, an idle connection of it."""
@@ -60,6 +61,8 @@ class Home:
         """Hand a connection to who waits, or keep it idle until `expires`."""
         connection.owner, connection.idle_since = None, REAL()
         connection.pool.release(connection, expires, last=last)
+        if connection.place is not None:
+            free_place(connection)
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(Pools.SWEEP, self._sweep)
 
@@ -69,10 +72,8 @@ class Home:
 
     def evict(self, owner: object) -> None:
         """Cut `owner`'s active connections and send its queued calls away."""
+        self.pools.send_away(owner)
         for pool in list(self.pools.by_key.values()):
-            for waiter in [w for w in pool.waiters if w.owner is owner]:
-                pool.leave(waiter)
-                waiter.wake()
             for connection in list(pool.active):
                 connection.evict(owner)
 

@@ -14,6 +14,7 @@ from .._errors import Sent
 from .failures import BadReplyError
 from .http2_reply import StreamReply
 from .http2_request import Fields, fields_of
+from .limits import Place, free_place
 from .link import Piece, Reply
 from .options import DRAIN_BYTES, DRAIN_TIME
 from .waiting import Awaited
@@ -31,6 +32,7 @@ class StreamLane(Awaited):
 
     Attributes:
         owner: Whose call it is.
+        place: What it holds of its client's own limit.
         parser: Its reply while that comes; `None` before and after.
         is_sending: The request is not written in full yet.
         has_written: Some of it was.
@@ -40,6 +42,7 @@ class StreamLane(Awaited):
     def __init__(self, link: Multiplex, owner: object) -> None:
         super().__init__(link.loop)
         self.link, self.owner = link, owner
+        self.place: Place | None = None
         self.parser: StreamReply | None = None
         self.is_reused = link.num_exchanges > 0
         self.is_cut = self.is_draining = self.has_written = False
@@ -220,3 +223,5 @@ class StreamLane(Awaited):
             self._drain_timer.cancel()
             self._drain_timer = None
         self.link.leave(self, reply if reply is not None and reply.number else None)
+        if self.place is not None:
+            free_place(self)

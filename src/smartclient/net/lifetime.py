@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Protocol
 
 from .options import REAL
 
 if TYPE_CHECKING:
     from .options import NetOptions
 
-__all__ = ["LEAST_IDLE", "REMEMBERED", "Aging", "Lifetime", "holders"]
+__all__ = ["LEAST_IDLE", "REMEMBERED", "Aging", "Held", "Lifetime", "holders"]
 
 LEAST_IDLE = 1.0
 """Seconds of idleness; what closes sooner tells nothing about a server's limit."""
@@ -81,8 +81,14 @@ class Aging:
         return self._worn_at is not None and now >= self._worn_at
 
 
-def holders(active: Iterable[Aging], most: int = 3) -> list[str]:
-    """The calls that have held these connections for longest, each as an error names it."""
+class Held(Hashable, Protocol):
+    """What a call holds; `held` is as `Aging` has it."""
+
+    held: tuple[str, str, float] | None
+
+
+def holders(active: Iterable[Held], most: int = 3) -> list[str]:
+    """The calls that have held these for longest, each as an error names it."""
     held = sorted((one.held for one in active if one.held is not None), key=lambda call: call[2])
     now = REAL()
     return [

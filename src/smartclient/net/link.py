@@ -17,6 +17,7 @@ from .._call import Call, Headers, Origin, Timeline
 from .._errors import Sent
 from .failures import BadReplyError
 from .lifetime import Aging
+from .limits import Place
 from .options import REAL
 from .pool import Pool
 from .tcp import Readiness
@@ -55,6 +56,7 @@ class Lane(Protocol):
     """What carries one call: a whole connection, or one stream of it."""
 
     is_sending: bool
+    place: Place | None
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...
@@ -121,6 +123,7 @@ class Link(Aging, Awaited, asyncio.Protocol, ABC):
 
     Attributes:
         owner: Whose call it carries, where it carries one only.
+        place: What that call holds of its client's own limit.
         failure: Why nothing more will come.
     """
 
@@ -136,6 +139,7 @@ class Link(Aging, Awaited, asyncio.Protocol, ABC):
         Awaited.__init__(self, loop)
         self.origin, self.pool, self._keep = origin, pool, keep
         self.owner: object = None
+        self.place: Place | None = None
         self.failure: BadReplyError | OSError | None = None
         self.is_cut = False
         self._sock = sock

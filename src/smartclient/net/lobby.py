@@ -7,9 +7,11 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from . import failures
-from .lifetime import holders
+from .lifetime import Held, holders
+from .limits import Place, free_place
 from .options import REAL
 from .pool import Counts, Pool, Waiter
 from .pools import Pools
@@ -20,7 +22,10 @@ from .stats import watch
 __all__ = ["LOBBY", "Lobby", "Ticket"]
 
 
-class Ticket(Waiter[SocketConnection]):
+C = TypeVar("C", bound=Held)
+
+
+class Ticket(Waiter[C]):
     """A thread's place in the queue; `gate` opens when something was granted."""
 
     __slots__ = ("gate",)
@@ -63,8 +68,8 @@ class Lobby:
         self._reclaim()
         return found
 
-    def holders(self, pool: Pool[SocketConnection]) -> list[str]:
-        """Who has held `pool`'s connections for longest."""
+    def holders(self, pool: Pool[C]) -> list[str]:
+        """Who has held what `pool` has for longest."""
         with self._lock:
             self._settle()
             active = list(pool.active)
@@ -81,13 +86,13 @@ class Lobby:
 
     def enter(
         self, route: Route, now: float, owner: object
-    ) -> tuple[Pool[SocketConnection], SocketConnection | None, Ticket | None]:
+    ) -> tuple[Pool[SocketConnection], SocketConnection | None, Ticket[SocketConnection] | None]:
         """An idle connection, or a waiter to `wait` with, or neither: a place to open one."""
-        waiter = None
+        waiter: Ticket[SocketConnection] | None = None
         with self._lock:
             self._settle()
             old = self._pools.sweep(now)
-            pool = self._pools.get(route, route.limit, life=route.life)
+            pool = self._pools.get(route, life=route.life)
             connection = pool.take(now)
             if connection is not None:
                 connection.owner = owner
@@ -102,16 +107,27 @@ class Lobby:
         self._reclaim()
         return pool, connection, waiter
 
+    def admit(self, place: Place, route: Route, owner: object, limit: int) -> Ticket[Place] | None:
+        """Take a place under `owner`'s own limit, or a waiter to `wait` for one with."""
+        waiter: Ticket[Place] | None = None
+        with self._lock:
+            self._settle()
+            if not self._pools.admit(place, route, owner, limit):
+                waiter = Ticket[Place](owner)
+                place.pool.wait(waiter)
+        self._reclaim()
+        return waiter
+
     def reserve(self, route: Route, spare: int) -> Pool[SocketConnection] | None:
         """The pool of `route` with a place held in it, unless `spare` connections are idle."""
         with self._lock:
             self._settle()
-            pool = self._pools.get(route, route.limit, life=route.life)
+            pool = self._pools.get(route, life=route.life)
             is_held = len(pool.idle) < spare and pool.reserve()
         self._reclaim()
         return pool if is_held else None
 
-    def wait(self, pool: Pool[SocketConnection], ticket: Ticket, timeout: float | None) -> bool:
+    def wait(self, pool: Pool[C], ticket: Ticket[C], timeout: float | None) -> bool:
         """Wait until something is granted; false when it was not, and the place is left."""
         try:
             ticket.gate.acquire(timeout=-1 if timeout is None else timeout)
@@ -156,10 +172,24 @@ class Lobby:
             connection.pool.discard(connection)
         else:
             connection.pool.release(connection, expires, last=last)
+        if connection.place is not None:
+            free_place(connection)
 
     def discard(self, connection: SocketConnection) -> None:
         """Forget a connection that was cut."""
-        self._do(partial(connection.pool.discard, connection))
+        self._do(partial(self._discard, connection))
+
+    def _discard(self, connection: SocketConnection) -> None:
+        connection.pool.discard(connection)
+        free_place(connection)
+
+    def take(self, place: Place) -> None:
+        """Count a place that was waited for."""
+        self._do(partial(place.pool.fill, place))
+
+    def free(self, place: Place) -> None:
+        """Give up a place with which no connection came."""
+        self._do(place.free)
 
     def evict(self, owner: object) -> None:
         """Send `owner`'s calls away from the queues, and cut its active connections."""
@@ -182,13 +212,11 @@ class Lobby:
             self._later.popleft()()
 
     def _evict(self, owner: object) -> None:
+        self._pools.send_away(owner)
         for pool in list(self._pools.by_key.values()):
-            for waiter in [w for w in pool.waiters if w.owner is owner]:
-                pool.leave(waiter)
-                waiter.wake()
             for connection in [c for c in pool.active if c.owner is owner]:
                 connection.cut()
-                pool.discard(connection)
+                self._discard(connection)
 
 
 LOBBY = Lobby()

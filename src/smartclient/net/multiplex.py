@@ -15,6 +15,7 @@ from .http2 import Http2
 from .http2_reply import StreamReply
 from .http2_request import Fields
 from .lanes import StreamLane
+from .limits import free_place
 from .link import Keep, Link
 from .options import REAL
 from .pool import Pool
@@ -205,6 +206,8 @@ class Multiplex(Link):
         if self._transport is not None:
             self._transport.abort()
         self.pool.discard(self)
+        for lane in self.lanes:
+            free_place(lane)
 
     # Whether the server lives.
 

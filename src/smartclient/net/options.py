@@ -21,6 +21,7 @@ __all__ = [
     "DRAIN_BYTES",
     "DRAIN_TIME",
     "DRAIN_WAIT",
+    "MOST_CONNECTIONS",
     "REAL",
     "SYSTEM_CLOCK",
     "HttpVersion",
@@ -47,6 +48,10 @@ DRAIN_TIME = 0.1
 
 DRAIN_WAIT = 0.02
 """Most of them that the next call waits: less than it takes to open a connection."""
+
+
+MOST_CONNECTIONS = 1000
+"""Most connections to one origin, whoever uses them, unless a client asks for more."""
 
 
 class Identity(Struct, frozen=True):
@@ -93,8 +98,9 @@ class NetOptions(Struct, frozen=True, kw_only=True):
     Made from `Settings`, which has checked them.
 
     Args:
-        max_connections: Most connections to one origin, where each call on one that several
-            share (HTTP/2) counts like one; further calls are queued.
+        max_connections: Most connections to one origin that this client uses at a time,
+            where each call on one that several share (HTTP/2) counts like one; further calls
+            are queued. More than the usual raises the bound of all who share them.
         http_version: Which protocols are spoken.
         idle_expiry: Seconds that an idle connection is kept; `None` keeps it until the
             server closes it. A server that announces a shorter time is believed, and one
@@ -114,7 +120,7 @@ class NetOptions(Struct, frozen=True, kw_only=True):
         socket_options: What `setsockopt` is given for each socket before it connects.
     """
 
-    max_connections: int = 1000
+    max_connections: int = MOST_CONNECTIONS
     http_version: HttpVersion = "auto"
     idle_expiry: float | None = 60.0
     max_age: float | None = 900.0
@@ -129,6 +135,11 @@ class NetOptions(Struct, frozen=True, kw_only=True):
     uds: str | None = None
     local_address: str | None = None
     socket_options: tuple[tuple[int, int, int | bytes], ...] = ()
+
+    @property
+    def own_limit(self) -> int | None:
+        """`max_connections`, where it is not what holds anyway."""
+        return None if self.max_connections == MOST_CONNECTIONS else self.max_connections
 
 
 DEFAULTS = NetOptions()

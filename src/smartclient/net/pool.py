@@ -146,6 +146,12 @@ class Pool(Generic[C]):
     def is_unused(self) -> bool:
         return not (self.idle or self.active or self.opening or self.waiters or self.expired)
 
+    def allow(self, limit: int) -> None:
+        """Raise the limit to this one, where it is lower."""
+        if limit > self.limit:
+            self.limit = limit
+            self._serve()
+
     def take(self, now: float) -> C | None:
         """A connection with room, or the one used last, now active.
 
@@ -283,6 +289,12 @@ class Pool(Generic[C]):
         elif waiter.connection in self.active:
             room = self._rooms.get(waiter.connection)
             self.release(waiter.connection, room.expires if room else waiter.expires)
+
+    def send_away(self, owner: object) -> None:
+        """Let `owner`'s calls wait no longer: they are woken, and granted nothing."""
+        for waiter in [one for one in self.waiters if one.owner is owner]:
+            self.leave(waiter)
+            waiter.wake()
 
     def expire(self, now: float) -> None:
         """Move idle connections that are too old to `expired`, oldest first."""

@@ -31,7 +31,6 @@ class Route(Struct, frozen=True, eq=False, weakref=True, kw_only=True):
 
     Attributes:
         trust: Whose certificates are accepted; `None` for a plain origin.
-        limit: Most connections.
         proxy: Through which it is reached, credentials included.
         proxy_trust: Like `trust`, for an https proxy.
         uds: The Unix socket behind which it is.
@@ -44,7 +43,6 @@ class Route(Struct, frozen=True, eq=False, weakref=True, kw_only=True):
 
     origin: Origin
     trust: Trust | None
-    limit: int
     proxy: Proxy | None = None
     proxy_trust: Trust | None = None
     uds: str | None = None
@@ -129,7 +127,6 @@ class Routes:
         return Route.of(
             origin=origin,
             trust=self._trusted(version) if origin.scheme == "https" else None,
-            limit=options.max_connections,
             proxy=proxy,
             proxy_trust=proxy_trust,
             uds=options.uds,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from .http1 import ReplyParser
+    from .limits import Place
     from .pool import Pool
     from .routes import Route
     from .tls import Trust
@@ -57,6 +58,7 @@ class SocketConnection(Aging):
 
     Attributes:
         owner: Whose call it carries.
+        place: What that call holds of its client's own limit.
     """
 
     __slots__ = (
@@ -67,6 +69,7 @@ class SocketConnection(Aging):
         "is_cut",
         "origin",
         "owner",
+        "place",
         "pool",
         "sock",
     )
@@ -76,6 +79,7 @@ class SocketConnection(Aging):
         self.origin = origin
         self.pool = pool
         self.owner: object = None
+        self.place: Place | None = None
         super().__init__()
         self.is_cut = self._is_busy = False
         self._draining: ReplyParser | None = None

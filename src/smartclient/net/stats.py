@@ -122,6 +122,8 @@ def _counted(pools: Pools[Any]) -> Iterable[tuple[int, int, int, int, int]]:
             counts.active - pool.opening,
             counts.queued,
         )
+    for limiter in list(pools.limiters.values()):
+        yield (0, 0, 0, 0, len(limiter.waiters))
 
 
 def _add(total: Tally, parts: Iterable[Tally]) -> None:

@@ -11,6 +11,7 @@ from .._errors import Sent
 from .failures import BadReplyError
 from .http1 import ReplyParser
 from .http1_request import LAST_CHUNK, chunk, joined
+from .limits import free_place
 from .link import Keep, Link, Piece, Reply
 from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT, REAL
 from .pool import Pool
@@ -183,6 +184,7 @@ class StreamConnection(Link):
             if self._transport is not None:
                 self._transport.abort()
             self.pool.discard(self)
+            free_place(self)
             self.notify()
 
     # What has come.

@@ -53,4 +53,13 @@ def test_break_is_told_apart_by_whether_the_reply_had_begun(begun, kind):
 def test_pool_timeout_tells_who_holds_the_connections():
     error = failures.pool_timeout(ORIGIN, timeout=2, waited=2.04, limit=9, active=9, queued=4)
 
-    assert "in 2.0 s (timeout.pool is 2 s): 9 of at most 9 are active; 4 other calls" in str(error)
+    assert "in 2.0 s (timeout.pool is 2 s): 9 of at most 9 that all clients share" in str(error)
+    assert "are active; 4 other calls are queued" in str(error)
+
+
+def test_pool_timeout_tells_that_the_limit_is_the_clients_own():
+    error = failures.pool_timeout(
+        ORIGIN, timeout=2, waited=2.04, limit=9, active=9, queued=4, is_own=True
+    )
+
+    assert "9 of this client's own at most 9 are active; 4 other calls of it are" in str(error)

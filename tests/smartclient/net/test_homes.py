@@ -17,7 +17,7 @@ from smartclient.net.streams import StreamConnection
 
 from .ways import a_route
 
-ROUTE = a_route(max_connections=5)
+ROUTE = a_route()
 
 
 async def entered(home: Home, owner: object = None) -> StreamConnection:

@@ -7,13 +7,20 @@ import threading
 
 import pytest
 
+from smartclient.net import stats
 from smartclient.net.lobby import Lobby
 from smartclient.net.pool import Counts
 from smartclient.net.sockets import SocketConnection
 
 from .ways import a_route
 
-ROUTE = a_route(max_connections=2)
+ROUTE = a_route()
+
+
+@pytest.fixture(autouse=True)
+def watched_here_only(monkeypatch):
+    """`pool_stats` counts a test's own lobby no longer than the test."""
+    monkeypatch.setattr(stats._Watched, "pools", [*stats._Watched.pools])
 
 
 def entered(lobby: Lobby, owner: object = None) -> SocketConnection:

@@ -156,7 +156,7 @@ def test_dead_connection_keeps_its_place_for_whoever_found_it_dead():
 def test_sweep_looks_at_every_pool_but_not_at_every_call():
     pools: Pools[str] = Pools()
     for key in ("x", "y"):
-        pool = pools.get(key, 1)
+        pool = pools.get(key)
         pool.reserve()
         pool.fill(key)
         pool.release(key, 5.0)

@@ -21,11 +21,14 @@ def test_clients_with_equal_options_have_one_route():
     assert Routes(NetOptions()).to(SECURE) is Routes(NetOptions(idle_expiry=5.0)).to(SECURE)
 
 
-def test_another_origin_or_limit_is_another_route():
+def test_another_origin_is_another_route():
     routes = Routes(NetOptions())
 
     assert routes.to(PLAIN) is not routes.to(SECURE)
-    assert Routes(NetOptions(max_connections=3)).to(PLAIN) is not routes.to(PLAIN)
+
+
+def test_another_limit_is_the_same_route():
+    assert Routes(NetOptions(max_connections=3)).to(PLAIN) is Routes(NetOptions()).to(PLAIN)
 
 
 def test_own_contexts_share_nothing():
