@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, wraps
 from types import NoneType
 from typing import Any, Self, TypeVar
 
@@ -210,7 +210,7 @@ def _uninstall(client: Any, http_client: Any) -> None:
 
 @lru_cache(maxsize=64)
 def _upgraded(sdk_class: Any, *, is_async: bool) -> Any:
-    """A subclass of `sdk_class` whose `request` opens a call context."""
+    """A subclass of `sdk_class` whose `request` opens a call context, and whose copies share it."""
 
     def request(self: Any, cast_to: Any, options: Any, **how: Any) -> Any:
         with _CallContext(self, options) as call:
@@ -237,8 +237,30 @@ def _upgraded(sdk_class: Any, *, is_async: bool) -> Any:
             "__doc__": sdk_class.__doc__,
             "_smartclient_wrapped": True,
             "request": request_async if is_async else request,
+            **_copying(sdk_class),
         },
     )
+
+
+def _copying(sdk_class: Any) -> dict[str, Any]:
+    """Methods that make a copy of a client on the same HTTP client, and so on our transport.
+
+    The clients of Bedrock of anthropic before 2.0 would make an HTTP client for each copy.
+    """
+    from inspect import signature  # loaded by every SDK
+
+    present = getattr(sdk_class, "copy", None)
+    if present is None or "http_client" not in signature(present).parameters:
+        return {}
+
+    @wraps(present)
+    def copied(self: Any, **options: Any) -> Any:
+        if options.get("http_client") is None:
+            options["http_client"] = self._client
+        return present(self, **options)
+
+    same = [n for n in ("copy", "with_options") if getattr(sdk_class, n, None) is present]
+    return dict.fromkeys(same, copied)
 
 
 def _package(client: Any) -> str:
@@ -318,6 +340,8 @@ class _CallContext:
             started=transport.pipeline.clock.monotonic(),
             sdk=package,
             is_prepared=_is_prepared(client, options, package),
+            # anthropic: at a 401 its own retries, which are off, would do that.
+            renew=getattr(getattr(client, "_token_cache", None), "invalidate", None),
         )
         if self._context.is_prepared:
             self._once.json_data = _settled(options.json_data)

@@ -71,6 +71,7 @@ class _Adapter:
             ),
             max_retries=context.max_retries,
             max_event_bytes=self.pipeline.settings.max_event_bytes,
+            is_renewable=context.is_prepared and context.renew is not None,
         )
 
     def _is_for_inner(self, request: Any) -> bool:
