@@ -38,6 +38,8 @@ ALSO = (
     "vcrpy>=8.2",
     "opentelemetry-instrumentation-httpx>=0.55b0",
     "opentelemetry-sdk>=1.27,<2",
+    "aiohttp>=3.11",
+    "httpx-aiohttp>=0.1",
 )
 """What the tests need beside smartclient and the SDKs."""
 

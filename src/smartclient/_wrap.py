@@ -302,7 +302,10 @@ def _is_prepared(client: Any, options: Any, package: str) -> bool:
     if options.files is not None or not isinstance(content, (bytes, str, NoneType)):
         return False
     sdk_class: Any = type(client)
-    if _has_hooks(sdk_class, package) or client._client.auth is not None:
+    http_client = client._client
+    if _has_hooks(sdk_class, package) or http_client.auth is not None:
+        return True
+    if http_client.event_hooks.get("request"):  # they may sign it
         return True
     return any(getattr(client, name, None) is not None for name in _CREDENTIALS)
 

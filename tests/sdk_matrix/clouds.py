@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import hashlib
 import hmac
+import json
+import struct
+import zlib
 from typing import Any
 from urllib.parse import quote
 
@@ -12,12 +16,13 @@ import msgspec
 import pytest
 
 from server_reference.scripted import json_reply
+from server_reference.scripted.ops import Body, End, Head
 from smartclient._call import Call, Reply
 from smartclient._flow import Flow, Next, Policy
 from smartclient._pipeline import Pipeline
 from tests.sdk_matrix.sides import ASKED, SIDES, settled
 
-__all__ = ["AZURE", "MESSAGE", "SIGNERS", "Azure", "Signed", "Signer"]
+__all__ = ["AZURE", "MESSAGE", "SIGNERS", "Azure", "Signed", "Signer", "amazons_events"]
 
 MESSAGE: dict[str, Any] = {
     "id": "msg_1",
@@ -103,6 +108,28 @@ class _Edit:
     def flow(self, call: Call, call_next: Next) -> Flow[Reply]:
         payload = msgspec.json.decode(call.body)
         return (yield from call_next(call.with_payload(payload | self._fields)))
+
+
+def amazons_events(*events: dict[str, Any]) -> list[Any]:
+    """A reply that holds `events` as Bedrock streams them.
+
+    Source: Amazon Transcribe developer guide, "Event stream encoding".
+    """
+    body = b"".join(map(_frame, events))
+    kind = ("content-type", "application/vnd.amazon.eventstream")
+    return [Head(200, (kind,), None, "length", len(body)), Body(body), End()]
+
+
+def _frame(event: dict[str, Any]) -> bytes:
+    payload = json.dumps({"bytes": base64.b64encode(json.dumps(event).encode()).decode()}).encode()
+    named = {":event-type": "chunk", ":message-type": "event", ":content-type": "application/json"}
+    headers = b"".join(
+        bytes([len(name)]) + name.encode() + struct.pack("!BH", 7, len(value)) + value.encode()
+        for name, value in named.items()
+    )
+    start = struct.pack("!II", 16 + len(headers) + len(payload), len(headers))
+    whole = start + struct.pack("!I", zlib.crc32(start)) + headers + payload
+    return whole + struct.pack("!I", zlib.crc32(whole))
 
 
 class Signed:

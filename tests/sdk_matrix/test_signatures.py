@@ -9,13 +9,16 @@ import pytest
 import server_reference
 import smartclient
 from server_reference.scripted import ErrorAnswer, fault
-from tests.sdk_matrix.clouds import SIGNERS, Signed
+from tests.sdk_matrix.clouds import MESSAGE, SIGNERS, Signed, amazons_events
 from tests.sdk_matrix.sides import items, settled
 
 pytestmark = pytest.mark.sdk
 
 SIGNING = pytest.mark.parametrize(
     "signer", [pytest.param(one, id=one.name) for one in SIGNERS if one.is_there]
+)
+BEDROCK = pytest.mark.parametrize(
+    "signer", [pytest.param(one, id=one.name) for one in SIGNERS if one.service == "bedrock"]
 )
 EVENTS = pytest.mark.parametrize(
     "signer",
@@ -101,3 +104,23 @@ async def test_a_stream_that_breaks_before_its_content_is_signed_anew(signer):
 
     assert "Paris" in str(events)
     assert signed.checked == [True, True]
+
+
+@BEDROCK
+async def test_amazons_own_events_pass_as_they_came(signer):
+    events = amazons_events(
+        {"type": "message_start", "message": MESSAGE | {"content": [], "stop_reason": None}},
+        {"type": "ping"},
+        {"type": "message_stop"},
+    )
+    signed = Signed([ErrorAnswer(503), events, events], signer.service)
+    with server_reference.scripted(signed.answer) as server:
+        client = smartclient.wrap(signer.client(server), wait=at_once)
+        came = await items(await signer.ask(client, stream=True))
+        smartclient.unwrap(client)
+        plain = await items(await signer.ask(client, stream=True))
+        await settled(client.close())
+
+    assert came == plain
+    assert came[-1].type == "message_stop"
+    assert signed.checked == [True, True, True]
