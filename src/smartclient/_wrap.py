@@ -44,7 +44,7 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
     Raises:
         TypeError: `client` is no such client, or a setting does not exist.
         ValueError: A setting cannot be, or the client shares the HTTP client of one that is
-            wrapped already, with settings of its own, or a setting about connections is given
+            wrapped already, with other settings, or a setting about connections is given
             and the client's own transport stays below ours.
     """
     target: Any = client
@@ -52,7 +52,7 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
     _check_effective(chosen)
     http_client = getattr(target, "_client", None)
     if settings is not None or options.keys() - {"max_retries"}:
-        _check_alone(target, http_client)
+        _check_alone(target, http_client, chosen)
     if _is_wrapped(target):
         present = getattr(http_client, "_transport", None)
         if settings is None and not options and isinstance(present, (Transport, AsyncTransport)):
@@ -122,10 +122,12 @@ def _check_effective(chosen: Settings) -> None:
         )
 
 
-def _check_alone(client: Any, http_client: Any) -> None:
+def _check_alone(client: Any, http_client: Any, chosen: Settings) -> None:
     transport = getattr(http_client, "_transport", None)
-    users = transport.users if isinstance(transport, (Transport, AsyncTransport)) else ()
-    if any(user is not client for user in users):
+    if not isinstance(transport, (Transport, AsyncTransport)):
+        return
+    is_shared = any(user is not client for user in transport.users)
+    if is_shared and transport.pipeline.settings != chosen:
         raise ValueError(
             "this client shares its HTTP client with one that is wrapped already, and so its "
             "settings; give them there, or give this client an HTTP client of its own"

@@ -9,7 +9,7 @@ import pytest
 
 import server_reference
 import smartclient
-from server_reference.scripted import ErrorAnswer, fault, json_reply
+from server_reference.scripted import ErrorAnswer, json_reply
 from tests.sdk_matrix.sides import EVERY, SIDES, items, settled
 
 pytestmark = pytest.mark.sdk
@@ -79,24 +79,6 @@ async def test_a_transport_with_retries_of_its_own_stays_below_our_policies(side
 
     report = smartclient.last_report(client)
     assert ([one.status for one in report.attempts], report.protocol) == ([503, 200], None)
-
-
-@pytest.mark.parametrize("side", [pytest.param(s, id=s.name) for s in SIDES if s.is_async])
-async def test_an_aiohttp_client_stays_below_our_policies(side):
-    pytest.importorskip("aiohttp")
-    with server_reference.scripted(
-        [ErrorAnswer(503), fault("no_reply"), "Paris", "Paris"]
-    ) as server:
-        http = side.package.DefaultAioHttpClient()
-        client = smartclient.wrap(side.client(server, http_client=http), wait=at_once)
-        answer = await side.ask(client)
-        report = smartclient.last_report(client)
-        events = await items(await side.ask(client, stream=True))
-        await side.close(client)
-
-    assert side.text(answer) == "Paris"
-    assert "Paris" in str(events)
-    assert (len(report.attempts), report.protocol) == (3, None)
 
 
 @EVERY

@@ -323,6 +323,17 @@ def test_settings_that_a_shared_http_client_cannot_have_are_refused(sdk):
     assert sdk.text(sdk.ask(second)) == "Paris"
 
 
+def test_clients_that_share_an_http_client_may_be_given_the_same_settings(sdk):
+    first, transport = sdk.client(BUSY, sdk.answer)
+    second = sdk.kind(api_key="k", base_url="http://a.test", http_client=first._client)
+    chosen = quiet()
+
+    wrap(first, chosen)
+    sdk.ask(wrap(second, chosen))
+
+    assert len(last_report(second).attempts) == len(transport.requests) == 2
+
+
 def test_a_setting_that_cannot_be_leaves_a_wrapped_client_wrapped(sdk):
     client, _ = sdk.client(sdk.answer)
     wrap(client)
