@@ -1,9 +1,10 @@
 """Run `tests/sdk_matrix` under pairs of SDK versions, each in a venv of its own.
 
-Called as `python -m tools.sdk_matrix [PAIR...]`, where a pair is `OPENAI+ANTHROPIC`, such as
-`1.109+0.125`; without one every pair of the known versions runs. `latest` is the newest of a
-major version: `2.latest`. A venv is made once, below the user's cache, and made anew when what
-belongs into it has changed.
+Called as `python -m tools.sdk_matrix [--write | PAIR...]`, where a pair is `OPENAI+ANTHROPIC`,
+such as `1.109+0.125`; without one every pair of the known versions runs. `latest` is the newest
+of a major version: `2.latest`. `--write` puts what came of all of them into
+`docs/reference/sdk-versions.md`. A venv is made once, below the user's cache, and made anew when
+what belongs into it has changed, or when it is removed: that is how a newer `latest` is found.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ import sys
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-__all__ = ["ANTHROPIC", "OPENAI", "Outcome", "Pair", "main", "pair_of", "read", "table"]
+from .sdk_matrix_page import PAGE, with_results
+
+__all__ = ["ANTHROPIC", "OPENAI", "PAIRS", "Outcome", "Pair", "main", "pair_of", "read", "table"]
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = "tests/sdk_matrix"
@@ -38,6 +41,8 @@ ALSO = (
     "vcrpy>=8.2",
     "opentelemetry-instrumentation-httpx>=0.55b0",
     "opentelemetry-sdk>=1.27,<2",
+    "aiohttp>=3.11",
+    "httpx-aiohttp>=0.1",
 )
 """What the tests need beside smartclient and the SDKs."""
 
@@ -75,9 +80,17 @@ class Outcome:
     error: str = ""
 
     @property
+    def counted(self) -> Counter[str]:
+        """How many cases passed, failed and were skipped."""
+        return sum(self.cases.values(), Counter[str]())
+
+    @property
     def is_good(self) -> bool:
-        counted = sum(self.cases.values(), Counter[str]())
+        counted = self.counted
         return not self.error and counted["passed"] > 0 and not counted["failed"]
+
+
+PAIRS = tuple(Pair(one, other) for one in OPENAI for other in ANTHROPIC)
 
 
 def pair_of(text: str) -> Pair:
@@ -201,25 +214,35 @@ def _cache() -> Path:
     return Path(os.environ.get("SDK_MATRIX_CACHE") or Path(base) / "smartclient" / "sdk-matrix")
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], run: Callable[[Pair, Path], Outcome] = _run) -> int:
     """Run the pairs that are named, or all; return the exit code."""
+    named = [text for text in arguments if text != "--write"]
+    is_written = len(named) < len(arguments)
     try:
-        pairs = [pair_of(text) for text in arguments]
+        pairs = [pair_of(text) for text in named] or list(PAIRS)
+        if is_written and named:
+            raise ValueError("--write tells of all pairs; name none of them")
     except ValueError as error:
         print(f"sdk_matrix: {error}", file=sys.stderr)
         return 2
-    pairs = pairs or [Pair(one, other) for one in OPENAI for other in ANTHROPIC]
     outcomes = []
     for number, pair in enumerate(pairs, 1):
         start = time.monotonic()
         print(f"{number}/{len(pairs)} {pair}: ", end="", flush=True)
-        outcome = _run(pair, _cache())
-        counted = sum(outcome.cases.values(), Counter[str]())
-        said = outcome.error or ", ".join(f"{n} {how}" for how, n in sorted(counted.items()))
+        outcome = run(pair, _cache())
+        said = outcome.error or ", ".join(
+            f"{n} {how}" for how, n in sorted(outcome.counted.items())
+        )
         print(f"{said} in {time.monotonic() - start:.0f} s ({outcome.versions})", flush=True)
         outcomes.append(outcome)
     print(f"\n{table(outcomes)}")
-    return 0 if all(one.is_good for one in outcomes) else 1
+    if not all(one.is_good for one in outcomes):
+        return 1
+    if is_written:
+        today = time.strftime("%Y-%m-%d", time.gmtime())
+        PAGE.write_text(with_results(PAGE.read_text(), outcomes, today=today))
+        print(f"wrote {PAGE}")
+    return 0
 
 
 if __name__ == "__main__":

@@ -263,6 +263,7 @@ class Call(Struct, frozen=True, kw_only=True):
         adapter: What understands this call's wire format; `None` lets it pass untouched.
         max_retries: The caller's own limit for this call; `None` leaves it to the policy.
         max_event_bytes: The largest event of a stream that is read.
+        is_renewable: A 401 is about a credential of which the next attempt has a fresh one.
     """
 
     method: str
@@ -276,6 +277,7 @@ class Call(Struct, frozen=True, kw_only=True):
     timeout: Timeout = Timeout()
     max_retries: int | None = None
     max_event_bytes: int = MAX_EVENT_BYTES
+    is_renewable: bool = False
 
     @property
     def is_stream(self) -> bool:

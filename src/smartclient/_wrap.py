@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, wraps
 from types import NoneType
 from typing import Any, Self, TypeVar
 
@@ -44,15 +44,15 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
     Raises:
         TypeError: `client` is no such client, or a setting does not exist.
         ValueError: A setting cannot be, or the client shares the HTTP client of one that is
-            wrapped already, or has one that we made, with settings of its own, or a setting
-            about connections is given and the client's own transport stays below ours.
+            wrapped already, or has one that we made, with other settings, or a setting about
+            connections is given and the client's own transport stays below ours.
     """
     target: Any = client
     chosen = settings_of(settings, options)
     _check_effective(chosen)
     http_client = getattr(target, "_client", None)
     if settings is not None or options.keys() - {"max_retries"}:
-        _check_settable(target, http_client)
+        _check_settable(target, http_client, chosen)
     if _is_wrapped(target):
         present = getattr(http_client, "_transport", None)
         if settings is None and not options and isinstance(present, (Transport, AsyncTransport)):
@@ -123,7 +123,7 @@ def _check_effective(chosen: Settings) -> None:
         )
 
 
-def _check_settable(client: Any, http_client: Any) -> None:
+def _check_settable(client: Any, http_client: Any, chosen: Settings) -> None:
     """Raise where the HTTP client has settings already that are not this client's alone."""
     transport = getattr(http_client, "_transport", None)
     if not isinstance(transport, (Transport, AsyncTransport)):
@@ -133,7 +133,8 @@ def _check_settable(client: Any, http_client: Any) -> None:
             "this client's HTTP client was made by smartclient, and has its settings; give them "
             "there (max_retries alone can be given here)"
         )
-    if any(user is not client for user in transport.users):
+    is_shared = any(user is not client for user in transport.users)
+    if is_shared and transport.pipeline.settings != chosen:
         raise ValueError(
             "this client shares its HTTP client with one that is wrapped already, and so its "
             "settings; give them there, or give this client an HTTP client of its own"
@@ -219,7 +220,7 @@ def _uninstall(client: Any, http_client: Any) -> None:
 
 @lru_cache(maxsize=64)
 def _upgraded(sdk_class: Any, *, is_async: bool) -> Any:
-    """A subclass of `sdk_class` whose `request` opens a call context."""
+    """A subclass of `sdk_class` whose `request` opens a call context, and whose copies share it."""
 
     def request(self: Any, cast_to: Any, options: Any, **how: Any) -> Any:
         with _CallContext(self, options) as call:
@@ -246,8 +247,30 @@ def _upgraded(sdk_class: Any, *, is_async: bool) -> Any:
             "__doc__": sdk_class.__doc__,
             "_smartclient_wrapped": True,
             "request": request_async if is_async else request,
+            **_copying(sdk_class),
         },
     )
+
+
+def _copying(sdk_class: Any) -> dict[str, Any]:
+    """Methods that make a copy of a client on the same HTTP client, and so on our transport.
+
+    The clients of Bedrock of anthropic before 2.0 would make an HTTP client for each copy.
+    """
+    from inspect import signature  # loaded by every SDK
+
+    present = getattr(sdk_class, "copy", None)
+    if present is None or "http_client" not in signature(present).parameters:
+        return {}
+
+    @wraps(present)
+    def copied(self: Any, **options: Any) -> Any:
+        if options.get("http_client") is None:
+            options["http_client"] = self._client
+        return present(self, **options)
+
+    same = [n for n in ("copy", "with_options") if getattr(sdk_class, n, None) is present]
+    return dict.fromkeys(same, copied)
 
 
 def _package(client: Any) -> str:
@@ -289,7 +312,10 @@ def _is_prepared(client: Any, options: Any, package: str) -> bool:
     if options.files is not None or not isinstance(content, (bytes, str, NoneType)):
         return False
     sdk_class: Any = type(client)
-    if _has_hooks(sdk_class, package) or client._client.auth is not None:
+    http_client = client._client
+    if _has_hooks(sdk_class, package) or http_client.auth is not None:
+        return True
+    if http_client.event_hooks.get("request"):  # they may sign it
         return True
     return any(getattr(client, name, None) is not None for name in _CREDENTIALS)
 
@@ -328,6 +354,8 @@ class _CallContext:
             started=transport.pipeline.clock.monotonic(),
             sdk=package,
             is_prepared=_is_prepared(client, options, package),
+            # anthropic: at a 401 its own retries, which are off, would do that.
+            renew=getattr(getattr(client, "_token_cache", None), "invalidate", None),
         )
         if self._context.is_prepared:
             self._once.json_data = _settled(options.json_data)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import hashlib
 import hmac
+import json
+import struct
+import zlib
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
 
+from server_reference.scripted import json_reply
+from server_reference.scripted.ops import Body, End, Head
 from smartclient._call import Call, Reply
 from smartclient._flow import Flow, Next, Policy
 from smartclient._pipeline import Pipeline
-from tests.sdk_matrix.sides import SIDES
+from tests.sdk_matrix.sides import ASKED, SIDES, settled
 
-__all__ = ["AZURE", "BEDROCK", "MESSAGE", "Azure", "Bedrock", "Signed"]
+__all__ = ["AZURE", "MESSAGE", "SIGNERS", "Azure", "Signed", "Signer", "amazons_events"]
 
 MESSAGE: dict[str, Any] = {
     "id": "msg_1",
@@ -60,20 +67,28 @@ class Azure:
         return token_async if self._is_async else token
 
 
-class Bedrock:
-    """anthropic's client class for Bedrock, with credentials of nobody."""
+class Signer:
+    """A client class that signs its requests, with credentials of nobody."""
 
-    def __init__(self, package: Any, *, is_async: bool) -> None:
-        self._kind = package.AsyncAnthropicBedrock if is_async else package.AnthropicBedrock
+    def __init__(self, package: Any, name: str, service: str, given: dict[str, Any]) -> None:
+        self._kind, self._given = getattr(package, name, None), given
+        self.name, self.service = name, service
+        self.is_there = self._kind is not None
+        self.is_openai = package.__name__ == "openai"
 
     def client(self, server: Any, **options: Any) -> Any:
-        return self._kind(
-            base_url=server.base_url,
-            aws_access_key=KEY,
-            aws_secret_key=SECRET,
-            aws_region=REGION,
-            **options,
-        )
+        base_url = f"{server.base_url}/v1" if self.is_openai else server.base_url
+        return self._kind(base_url=base_url, aws_region=REGION, **self._given, **options)
+
+    async def ask(self, client: Any, messages: Any = ASKED, **more: Any) -> Any:
+        # As the models of Bedrock are named: a colon is escaped where it is signed.
+        given = {"model": "anthropic.claude-v1:0", "max_tokens": 8, "messages": messages} | more
+        resource = client.chat.completions if self.is_openai else client.messages
+        return await settled(resource.create(**given))
+
+    def answer(self) -> Any:
+        """Of whatever path: a server that knows formats only does not know Bedrock's."""
+        return "Paris" if self.is_openai else json_reply(MESSAGE)
 
     def edit(self, client: Any, fields: dict[str, Any]) -> None:
         """Let a policy add `fields` to the body of each attempt of a wrapped client."""
@@ -95,41 +110,67 @@ class _Edit:
         return (yield from call_next(call.with_payload(payload | self._fields)))
 
 
+def amazons_events(*events: dict[str, Any]) -> list[Any]:
+    """A reply that holds `events` as Bedrock streams them.
+
+    Source: Amazon Transcribe developer guide, "Event stream encoding".
+    """
+    body = b"".join(map(_frame, events))
+    kind = ("content-type", "application/vnd.amazon.eventstream")
+    return [Head(200, (kind,), None, "length", len(body)), Body(body), End()]
+
+
+def _frame(event: dict[str, Any]) -> bytes:
+    payload = json.dumps({"bytes": base64.b64encode(json.dumps(event).encode()).decode()}).encode()
+    named = {":event-type": "chunk", ":message-type": "event", ":content-type": "application/json"}
+    headers = b"".join(
+        bytes([len(name)]) + name.encode() + struct.pack("!BH", 7, len(value)) + value.encode()
+        for name, value in named.items()
+    )
+    start = struct.pack("!II", 16 + len(headers) + len(payload), len(headers))
+    whole = start + struct.pack("!I", zlib.crc32(start)) + headers + payload
+    return whole + struct.pack("!I", zlib.crc32(whole))
+
+
 class Signed:
     """Answers in order, and checks that each request is signed as it came.
 
     Source: AWS General Reference, "Create a signed AWS API request".
+
+    Args:
+        service: For which it has to be signed.
 
     Attributes:
         checked: Whether the signature of each request was right.
         counts: What each said of how often it was sent before.
     """
 
-    def __init__(self, answers: list[Any]) -> None:
-        self._answers = answers
+    def __init__(self, answers: list[Any], service: str) -> None:
+        self._answers, self._service = answers, service
         self.checked: list[bool] = []
         self.bodies: list[bytes] = []
         self.counts: list[str | None] = []
 
     def answer(self, request: Any) -> Any:
-        self.checked.append(_is_signed(request))
+        self.checked.append(_is_signed(request, self._service))
         self.bodies.append(request.body)
         self.counts.append(request.header("x-stainless-retry-count"))
         return self._answers[len(self.bodies) - 1]
 
 
-def _is_signed(request: Any) -> bool:
+def _is_signed(request: Any, service: str) -> bool:
     kind, _, rest = request.header("authorization").partition(" ")
     fields = dict(part.strip().split("=", 1) for part in rest.split(","))
     names = fields["SignedHeaders"].split(";")
     headers = "".join(f"{name}:{' '.join(request.header(name).split())}\n" for name in names)
     digest = hashlib.sha256(request.body).hexdigest()
     canonical = "\n".join(
-        [request.method, request.path, request.query, headers, ";".join(names), digest]
+        # Every service but S3 escapes the path once more than it is sent.
+        [request.method, quote(request.path, "/~"), request.query, headers, ";".join(names), digest]
     )
     at = request.header("x-amz-date")
     day = datetime.datetime.strptime(at, "%Y%m%dT%H%M%SZ").strftime("%Y%m%d")
-    scope = f"{day}/{REGION}/bedrock/aws4_request"
+    scope = f"{day}/{REGION}/{service}/aws4_request"
     hashed = hashlib.sha256(canonical.encode()).hexdigest()
     key = f"AWS4{SECRET}".encode()
     for part in scope.split("/"):
@@ -138,13 +179,25 @@ def _is_signed(request: Any) -> bool:
     return hmac.compare_digest(fields["Signature"], expected)
 
 
-def _clouds(name: str, kind: Any) -> list[Any]:
-    return [
-        pytest.param(kind(side.package, is_async=side.is_async), id=side.name)
+_AWS = {"aws_access_key": KEY, "aws_secret_key": SECRET}
+_AWS_OF_OPENAI = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET}
+_SIGNING: list[tuple[str, str, str, dict[str, Any]]] = [
+    ("anthropic", "AnthropicBedrock", "bedrock", _AWS),
+    ("anthropic", "AnthropicBedrockMantle", "bedrock-mantle", _AWS),
+    ("anthropic", "AnthropicAWS", "aws-external-anthropic", _AWS | {"workspace_id": "w"}),
+    ("openai", "BedrockOpenAI", "bedrock-mantle", _AWS_OF_OPENAI),
+]
+SIGNERS = [
+    Signer(side.package, f"{'Async' if side.is_async else ''}{name}", service, given)
+    for package, name, service, given in _SIGNING
+    for side in SIDES
+    if side.package.__name__ == package
+]
+AZURE = pytest.mark.parametrize(
+    "azure",
+    [
+        pytest.param(Azure(side.package, is_async=side.is_async), id=side.name)
         for side in SIDES
-        if side.package.__name__ == name
-    ]
-
-
-AZURE = pytest.mark.parametrize("azure", _clouds("openai", Azure))
-BEDROCK = pytest.mark.parametrize("bedrock", _clouds("anthropic", Bedrock))
+        if not side.is_anthropic
+    ],
+)

@@ -1,15 +1,13 @@
-"""Clients that sign each request, or ask for a fresh credential for each."""
+"""Clients of Azure, and one that is given a function for its key."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 
 import server_reference
 import smartclient
-from server_reference.scripted import ErrorAnswer, fault, json_reply
-from tests.sdk_matrix.clouds import AZURE, BEDROCK, MESSAGE, Signed
+from server_reference.scripted import ErrorAnswer, fault
+from tests.sdk_matrix.clouds import AZURE
 from tests.sdk_matrix.sides import ASKED, settled
 
 pytestmark = pytest.mark.sdk
@@ -18,9 +16,6 @@ pytestmark = pytest.mark.sdk
 def at_once(state):
     """A tenacity `wait`: no test waits."""
     return 0.0
-
-
-# Azure.
 
 
 @AZURE
@@ -68,54 +63,6 @@ async def test_a_failing_token_ends_the_call_and_is_reported(azure):
         await settled(client.close())
 
     assert [(one.error, len(one.attempts)) for one in reports] == [("LookupError", 1)]
-
-
-# Bedrock.
-
-
-@BEDROCK
-async def test_bedrock_signs_each_attempt_as_it_is_sent(bedrock):
-    signed = Signed([ErrorAnswer(503), fault("no_reply"), json_reply(MESSAGE)])
-    with server_reference.scripted(signed.answer) as server:
-        client = smartclient.wrap(bedrock.client(server), wait=at_once)
-        message = await settled(
-            client.messages.create(model="claude", max_tokens=8, messages=ASKED)
-        )
-        await settled(client.close())
-
-    assert message.content[0].text == "Paris"
-    assert signed.checked == [True, True, True]
-    assert signed.counts == ["0", "1", "2"]
-    assert len(smartclient.last_report(client).attempts) == 3
-
-
-@BEDROCK
-async def test_bedrock_sends_what_the_plain_client_sends(bedrock):
-    """Of what an iterator gave, too: it can be read once, and each attempt needs it."""
-    signed = Signed([ErrorAnswer(503), json_reply(MESSAGE), json_reply(MESSAGE)])
-    with server_reference.scripted(signed.answer) as server:
-        client = smartclient.wrap(bedrock.client(server), wait=at_once)
-        given = {"model": "claude", "max_tokens": 8}
-        await settled(client.messages.create(**given, messages=iter(ASKED)))
-        smartclient.unwrap(client)
-        await settled(client.messages.create(**given, messages=ASKED))
-        await settled(client.close())
-
-    assert signed.bodies[0] == signed.bodies[1]
-    assert json.loads(signed.bodies[0]) == json.loads(signed.bodies[2])
-
-
-@BEDROCK
-async def test_an_edit_of_ours_comes_before_the_signature(bedrock):
-    signed = Signed([ErrorAnswer(503), json_reply(MESSAGE)])
-    with server_reference.scripted(signed.answer) as server:
-        client = smartclient.wrap(bedrock.client(server), wait=at_once)
-        bedrock.edit(client, {"top_k": 7})
-        await settled(client.messages.create(model="claude", max_tokens=8, messages=ASKED))
-        await settled(client.close())
-
-    assert signed.checked == [True, True]
-    assert [json.loads(body)["top_k"] for body in signed.bodies] == [7, 7]
 
 
 @AZURE

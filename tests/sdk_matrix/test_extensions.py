@@ -97,3 +97,21 @@ async def test_another_name_is_shown_in_the_handshake(side):
         tls = response.extensions["network_stream"].get_extra_info("ssl_object")
         assert tls.server_hostname == "localhost"
         await side.close(client)
+
+
+@EVERY
+async def test_an_upgrade_is_the_callers_own_connection(side):
+    with server_reference.scripted("Paris") as server:
+        client = smartclient.wrap(side.client(server))
+        below = client._client._transport.inner._pool
+        given = {"extra_headers": {"upgrade": "websocket"}}
+        protocols, opened = [], []
+        for more in ({}, given):
+            answer = await side.ask(client, **more)
+            protocols.append(smartclient.last_report(client).protocol)
+            opened.append(len(below.connections))
+        await side.close(client)
+
+    assert side.text(answer) == "Paris"
+    assert protocols == ["HTTP/1.1", None]
+    assert opened == [0, 1]

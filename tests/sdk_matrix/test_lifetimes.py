@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
 import server_reference
 import smartclient
-from tests.sdk_matrix.sides import EVERY, entered, items
+from server_reference.scripted import ErrorAnswer
+from smartclient.transports.httpx import AsyncTransport, Transport
+from tests.sdk_matrix.sides import EVERY, SIDES, entered, items
 
 pytestmark = pytest.mark.sdk
+
+
+def at_once(state):
+    """A tenacity `wait`: no test waits."""
+    return 0.0
+
+
+BOTH = pytest.mark.parametrize(
+    ("openai_side", "anthropic_side"),
+    [
+        pytest.param(one, other, id="async" if one.is_async else "sync")
+        for one in SIDES
+        for other in SIDES
+        # Newer openai takes both families' clients, anthropic its own only.
+        if other.is_anthropic
+        and not one.is_anthropic
+        and one.is_async is other.is_async
+        and (one.family is other.family or other.family is httpx)
+    ],
+)
 
 
 @EVERY
@@ -58,6 +81,31 @@ async def test_two_clients_may_share_one_http_client(side):
 
     assert side.text(answer) == "Paris"
     assert len(smartclient.last_report(second).attempts) == 1
+
+
+@BOTH
+async def test_clients_of_two_sdks_may_share_one_http_client(openai_side, anthropic_side):
+    sides = openai_side, anthropic_side
+    answers = [ErrorAnswer(503), "Paris", ErrorAnswer(503), "Paris", ErrorAnswer(400)]
+    with server_reference.scripted(answers) as server:
+        http = anthropic_side.http()
+        first, second = (
+            smartclient.wrap(side.client(server, http_client=http), wait=at_once) for side in sides
+        )
+        told = [
+            side.text(await side.ask(client))
+            for side, client in zip(sides, (first, second), strict=True)
+        ]
+        with pytest.raises(openai_side.package.BadRequestError):
+            await openai_side.ask(first)
+        smartclient.unwrap(first)
+        assert isinstance(http._transport, (Transport, AsyncTransport))
+        smartclient.unwrap(second)
+        await openai_side.close(first)
+        server.assert_reused(connections=1)
+
+    assert told == ["Paris", "Paris"]
+    assert not isinstance(http._transport, (Transport, AsyncTransport))
 
 
 @EVERY

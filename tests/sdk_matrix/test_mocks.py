@@ -1,4 +1,4 @@
-"""Mocks, cassettes and instrumentors below our policies, and our connections once they are gone."""
+"""Mocks, cassettes, instrumentors and aiohttp below our policies, and ours once they are gone."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 import server_reference
 import smartclient
-from server_reference.scripted import ErrorAnswer
-from tests.sdk_matrix.sides import SIDES
+from server_reference.scripted import ErrorAnswer, fault
+from tests.sdk_matrix.sides import SIDES, items
 
 # Under CI no test of an SDK may be skipped, and these need more than the SDKs.
-respx, vcr, otel, pytest_httpx = (
+respx, vcr, otel, pytest_httpx, aiohttp = (
     importlib.util.find_spec(name)
-    for name in ("respx", "vcr", "opentelemetry.instrumentation", "pytest_httpx")
+    for name in ("respx", "vcr", "opentelemetry.instrumentation", "pytest_httpx", "aiohttp")
 )
 BUSY = {"error": {"type": "overloaded_error", "message": "busy"}}
 CHAT = {
@@ -172,3 +172,21 @@ async def test_an_instrumentor_sees_each_request(side, whole):
     assert side.text(answer) == "Paris"
     assert spans == (2 if whole else 1)  # above our policies a call is one request
     assert len(exporter.get_finished_spans()) == spans
+
+
+@pytest.mark.parametrize("side", [pytest.param(s, id=s.name) for s in SIDES if s.is_async])
+@needs(aiohttp)
+async def test_an_aiohttp_client_stays_below_our_policies(side):
+    with server_reference.scripted(
+        [ErrorAnswer(503), fault("no_reply"), "Paris", "Paris"]
+    ) as server:
+        http = side.package.DefaultAioHttpClient()
+        client = smartclient.wrap(side.client(server, http_client=http), wait=at_once)
+        answer = await side.ask(client)
+        report = smartclient.last_report(client)
+        events = await items(await side.ask(client, stream=True))
+        await side.close(client)
+
+    assert side.text(answer) == "Paris"
+    assert "Paris" in str(events)
+    assert (len(report.attempts), report.protocol) == (3, None)

@@ -145,6 +145,23 @@ async def test_a_stream_that_breaks_is_the_sdks_connection_error(side):
 
 
 @EVERY
+async def test_the_error_of_a_broken_stream_travels_between_processes(side):
+    broken = Answer("Paris is the capital") | fault("reset_after", events=3)
+    with server_reference.scripted(broken) as server:
+        client = smartclient.wrap(side.client(server, max_retries=0))
+        with pytest.raises(side.package.APIConnectionError) as caught:
+            await items(await side.ask(client, stream=True))
+        await side.close(client)
+
+    cause = caught.value.__cause__
+    ours = caught.value if isinstance(caught.value, smartclient.ExchangeError) else cause
+    error = pickle.loads(pickle.dumps(ours))
+
+    assert type(error) is type(ours)
+    assert (error.kind, str(error)) == (ours.kind, str(ours))
+
+
+@EVERY
 async def test_a_stream_that_breaks_before_its_content_is_asked_for_again(side):
     with server_reference.scripted([fault("reset_after", events=1), "Paris"]) as server:
         client = smartclient.wrap(side.client(server), wait=at_once)

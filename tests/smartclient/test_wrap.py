@@ -229,6 +229,26 @@ def test_a_copy_with_another_http_client_is_as_that_one_is(sdk):
     assert len(transport.requests) == 1
 
 
+@pytest.mark.parametrize("takes", [True, False], ids=["takes-one", "takes-none"])
+def test_a_copy_shares_the_http_client_where_its_sdk_lets_it(takes):
+    """anthropic's clients of Bedrock would make one for each copy, which is not wrapped."""
+
+    class Lonely(openai.OpenAI):
+        def copy(self, *, http_client=None):
+            return Lonely(api_key="k", base_url=self.base_url, http_client=http_client)
+
+        with_options = copy
+
+    class Closed(Lonely):
+        def copy(self):
+            return Lonely(api_key="k", base_url=self.base_url)
+
+    with wrap((Lonely if takes else Closed)(api_key="k", base_url="http://a.test")) as client:
+        copy = client.copy()
+        assert (copy._client is client._client) is takes
+        copy.close()
+
+
 # Given back.
 
 
@@ -301,6 +321,17 @@ def test_settings_that_a_shared_http_client_cannot_have_are_refused(sdk):
     wrap(second, max_retries=1)
 
     assert sdk.text(sdk.ask(second)) == "Paris"
+
+
+def test_clients_that_share_an_http_client_may_be_given_the_same_settings(sdk):
+    first, transport = sdk.client(BUSY, sdk.answer)
+    second = sdk.kind(api_key="k", base_url="http://a.test", http_client=first._client)
+    chosen = quiet()
+
+    wrap(first, chosen)
+    sdk.ask(wrap(second, chosen))
+
+    assert len(last_report(second).attempts) == len(transport.requests) == 2
 
 
 def test_a_setting_that_cannot_be_leaves_a_wrapped_client_wrapped(sdk):

@@ -9,7 +9,8 @@ from collections import Counter
 
 import pytest
 
-from tools.sdk_matrix import ROOT, Outcome, Pair, main, pair_of, read, table
+from tools.sdk_matrix import PAIRS, ROOT, Outcome, Pair, main, pair_of, read, table
+from tools.sdk_matrix_page import PAGE
 
 REPORT = """<testsuites><testsuite>
 <testcase name="test_an_answer_comes[OpenAI]"/>
@@ -58,11 +59,45 @@ def test_a_pair_of_which_nothing_ran_is_not_good():
     assert not Outcome(Pair("1.109", "0.125")).is_good
 
 
+def ran(pair, **counted):
+    """An outcome as a run has it."""
+    versions = f"openai {pair.openai}, anthropic {pair.anthropic}, httpx 0.28.1"
+    return Outcome(pair, versions, {"an_answer_comes": Counter(counted)})
+
+
+def test_one_pair_that_fails_fails_all(capsys):
+    def run(pair, cache):
+        is_last = pair == PAIRS[-1]
+        return ran(pair, failed=1, passed=9) if is_last else ran(pair, passed=10)
+
+    code = main([], run)
+
+    assert code == 1
+    assert "9/9 3.latest+2.latest: 1 failed, 9 passed" in capsys.readouterr().out
+
+
+def test_pairs_that_pass_are_no_failure(capsys):
+    assert main(["1.109+0.125"], lambda pair, cache: ran(pair, passed=1)) == 0
+
+
+def test_only_a_run_of_all_pairs_is_written(capsys):
+    assert main(["--write", "1.109+0.125"]) == 2
+    assert "--write tells of all pairs; name none of them" in capsys.readouterr().err
+
+
+def test_a_failed_run_is_not_written(capsys):
+    before = PAGE.read_text()
+
+    assert main(["--write"], lambda pair, cache: ran(pair, failed=1)) == 1
+    assert PAGE.read_text() == before
+
+
 @pytest.mark.long
-@pytest.mark.timeout(3600)
-def test_every_pair_of_versions_passes():
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("pair", [str(pair) for pair in PAIRS])
+def test_the_tests_pass_under_every_pair_of_versions(pair):
     ran = subprocess.run(
-        [sys.executable, "-m", "tools.sdk_matrix"],
+        [sys.executable, "-m", "tools.sdk_matrix", pair],
         cwd=ROOT,
         env=os.environ | {"CI": ""},
         capture_output=True,

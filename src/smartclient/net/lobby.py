@@ -135,7 +135,7 @@ class Lobby:
             self._do(partial(pool.leave, ticket))
             raise
         with self._lock:
-            # Looked at under the lock: it may have been granted just as the time ran out.
+            self._settle()  # it may have been granted just as the time ran out
             if not ticket.is_granted:
                 pool.leave(ticket)
         self._reclaim()

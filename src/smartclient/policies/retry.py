@@ -84,6 +84,7 @@ class Retry:
     def flow(self, call: Call, call_next: Next) -> Flow[Reply]:
         started = self._clock.monotonic()
         doubtful = 0  # attempts that the server may have processed
+        may_renew = call.is_renewable
         for attempt in count(1):
             try:
                 reply = yield from call_next(_counted(call, attempt))
@@ -97,7 +98,10 @@ class Retry:
                     raise
             else:
                 doubtful += failure is not None and failure.kind == "incomplete"
-                if not self._may_repeat(call, reply, failure, doubtful):
+                # Once: a fresh credential that is refused too says that another will not help.
+                is_renewed = may_renew and reply.status == 401
+                may_renew = may_renew and not is_renewed
+                if not is_renewed and not self._may_repeat(call, reply, failure, doubtful):
                     return reply
                 asked = retry_after(reply.headers, now=self._clock.now())
                 delay = self._delay(call, attempt, asked=asked, started=started)

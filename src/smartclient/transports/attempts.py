@@ -60,6 +60,7 @@ class CallContext(Struct):
         sdk: The package whose `APIConnectionError` an error in a stream has to be, where
             the SDK does not see to that itself.
         is_prepared: The SDK prepares each attempt: it must be entered once for each.
+        renew: Makes the SDK drop the credential that it keeps, when a reply has refused it.
         waiting: The call that goes on when the SDK is entered again.
         applied: The payload whose edits the SDK has been given.
     """
@@ -69,6 +70,7 @@ class CallContext(Struct):
     started: float
     sdk: str = ""
     is_prepared: bool = False
+    renew: Callable[[], None] | None = None
     waiting: Underway | None = None
     applied: Any = None
 
@@ -80,6 +82,11 @@ class CallContext(Struct):
             return Underway(begin(made), made)
         self.waiting = None
         return waiting
+
+    def learn(self, reply: Reply) -> None:
+        """Hear of an attempt's reply: a kept credential that it refuses is of no more use."""
+        if reply.status == 401 and self.renew is not None:
+            self.renew()
 
     def prepare(self, options: Any) -> Any:
         """The SDK's `options` for the attempt that is waited for: a copy with our edits."""
@@ -167,7 +174,7 @@ class Attempts(Performer):
     def __init__(
         self, connector: Connector, pipeline: Pipeline, context: CallContext, made: Call
     ) -> None:
-        self._entry = _Entry(pipeline, context, made)
+        self._context, self._entry = context, _Entry(pipeline, context, made)
         trace = self._entry.underway.made.trace
         super().__init__(connector, trace, pipeline.clock, pipeline.leftovers)
 
@@ -177,7 +184,9 @@ class Attempts(Performer):
         return self.run(underway.flow, underway.pending)
 
     def exchange(self, call: Call) -> Reply:
-        return super().exchange(self._entry.prepared(call))
+        reply = super().exchange(self._entry.prepared(call))
+        self._context.learn(reply)
+        return reply
 
 
 class AsyncAttempts(AsyncPerformer):
@@ -186,7 +195,7 @@ class AsyncAttempts(AsyncPerformer):
     def __init__(
         self, connector: AsyncConnector, pipeline: Pipeline, context: CallContext, made: Call
     ) -> None:
-        self._entry = _Entry(pipeline, context, made)
+        self._context, self._entry = context, _Entry(pipeline, context, made)
         trace = self._entry.underway.made.trace
         super().__init__(connector, trace, pipeline.clock, pipeline.leftovers)
 
@@ -196,4 +205,6 @@ class AsyncAttempts(AsyncPerformer):
         return await self.run(underway.flow, underway.pending)
 
     async def exchange(self, call: Call) -> Reply:
-        return await super().exchange(self._entry.prepared(call))
+        reply = await super().exchange(self._entry.prepared(call))
+        self._context.learn(reply)
+        return reply

@@ -93,6 +93,7 @@ class _Adapter:
             timeout=self._timeout(request),
             max_retries=context.max_retries,
             max_event_bytes=self.pipeline.settings.max_event_bytes,
+            is_renewable=context.is_prepared and context.renew is not None,
         )
 
     def _timeout(self, request: Any) -> Timeout:

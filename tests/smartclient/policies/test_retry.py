@@ -14,6 +14,7 @@ from smartclient.policies.retry import Retry, retry_after
 from smartclient.testing import OVERLOADED, RATE_LIMITED, ManualClock, a_call, a_reply, play
 from smartclient.wire import Failure
 
+AUTHENTICATION = Failure(kind="authentication", message="no")
 NOW = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT
 
 
@@ -112,6 +113,29 @@ def test_an_sdk_s_own_count_goes_on_over_our_attempts():
     calls = [effect.call for effect in asked if isinstance(effect, Exchange)]
     assert [one.headers.all("x-stainless-retry-count") for one in calls] == [["0"], ["1"], ["2"]]
     assert [one.headers.get("a") for one in calls] == ["b"] * 3
+
+
+def test_a_refused_credential_that_can_be_renewed_is_asked_with_once_more():
+    """Whatever the server says about retries: it knows of the refused one only."""
+    call = msgspec.structs.replace(a_call(), is_renewable=True)
+    refused = [a_reply(401, x_should_retry="false") for _ in range(2)]
+    answers = [refused[0], AUTHENTICATION, None, None, refused[1], AUTHENTICATION]
+
+    reply, asked = play(retry(wait=2.0).flow(call, exchange), answers)
+
+    assert reply is refused[1]
+    assert [one for one in asked if isinstance(one, Exchange)] == [Exchange(call)] * 2
+
+
+@pytest.mark.parametrize(
+    ("is_renewable", "limit"), [(False, None), (True, 0)], ids=["kept-by-nobody", "no-retries"]
+)
+def test_a_refused_credential_is_not_asked_with_again(is_renewable, limit):
+    call = msgspec.structs.replace(a_call(), is_renewable=is_renewable, max_retries=limit)
+
+    _, asked = play(retry().flow(call, exchange), [a_reply(401), AUTHENTICATION])
+
+    assert len(asked) == 2
 
 
 def test_a_reply_that_is_given_up_on_is_returned_unclosed():

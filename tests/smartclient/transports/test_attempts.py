@@ -20,12 +20,17 @@ BODY = {"model": "tiny", "messages": []}
 class Wire:
     """A connector that notes what it is given."""
 
-    def __init__(self) -> None:
-        self.calls = []
+    def __init__(self, status=200) -> None:
+        self.calls, self._status = [], status
 
     def exchange(self, call, timeline):
         self.calls.append(call)
-        head = {"status": 200, "reason": "OK", "headers": Headers(), "protocol": "HTTP/1.1"}
+        head = {
+            "status": self._status,
+            "reason": "OK",
+            "headers": Headers(),
+            "protocol": "HTTP/1.1",
+        }
         return SimpleNamespace(**head, abandon=lambda: None)
 
 
@@ -155,3 +160,13 @@ def test_what_was_asked_for_by_another_layer_is_prepared_as_it_was():
     prepared = a_context().prepare(options)
 
     assert vars(prepared) == vars(options)
+
+
+@pytest.mark.parametrize(("status", "told"), [(200, 0), (401, 1), (403, 0)])
+def test_a_credential_that_was_refused_is_dropped(status, told):
+    dropped = []
+    context = msgspec.structs.replace(a_context(), renew=lambda: dropped.append(True))
+
+    Attempts(Wire(status), Policies(as_it_is), context, signed(1)).send()
+
+    assert len(dropped) == told
