@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from .._call import Call, Span, Timeline
 from .._clock import Clock
 from . import failures
+from .blocking_opening import Opener
 from .blocking_response import Response, drop
 from .http1_request import head_of
 from .lifetime import Held
@@ -21,7 +22,7 @@ from .options import DEFAULTS, REAL, SYSTEM_CLOCK, NetOptions
 from .pool import Counts, Pool
 from .refusals import check_forwarded
 from .routes import Route, Routes
-from .sockets import Opener, SocketConnection
+from .sockets import SocketConnection
 
 if TYPE_CHECKING:
     from .background import BackgroundConnections, BackgroundResponse

@@ -15,10 +15,10 @@ import pytest
 from smartclient._call import Timeline
 from smartclient._errors import ExchangeError
 from smartclient.net import dns
+from smartclient.net.blocking_opening import Opener
 from smartclient.net.opening import open_stream
 from smartclient.net.pool import Pool
 from smartclient.net.racing import Race
-from smartclient.net.sockets import Opener
 from smartclient.net.tcp import numeric_addresses
 
 from .ways import a_route
@@ -117,14 +117,14 @@ def kind(request):
 
 def test_a_silent_address_costs_a_moment(kind, monkeypatch):
     """A black-holed IPv6 address took the whole connect timeout (urllib3#797)."""
-    monkeypatch.setattr("smartclient.net.sockets.ATTEMPT_DELAY", 0.02)
+    monkeypatch.setattr("smartclient.net.blocking_opening.ATTEMPT_DELAY", 0.02)
     monkeypatch.setattr("smartclient.net.opening.ATTEMPT_DELAY", 0.02)
     with silent() as dead, listening() as alive:
         assert connected_to([dead, alive], kind, monkeypatch) == alive[1]
 
 
 def test_a_refusing_address_costs_nothing(kind, monkeypatch):
-    monkeypatch.setattr("smartclient.net.sockets.ATTEMPT_DELAY", 60.0)
+    monkeypatch.setattr("smartclient.net.blocking_opening.ATTEMPT_DELAY", 60.0)
     monkeypatch.setattr("smartclient.net.opening.ATTEMPT_DELAY", 60.0)
     with listening() as alive:
         assert connected_to([refusing(), refusing(), alive], kind, monkeypatch) == alive[1]
