@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import trustme
 from smartclient._errors import ExchangeError
 from smartclient.net.options import Identity
 
-from .raw_server import RawServer, forever, reply
+from .net_sides import read_all
+from .raw_server import Peer, RawServer, forever, reply
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +65,25 @@ def test_large_bodies_pass_both_ways(side, authority, ca_file):
     authority.issue_cert("127.0.0.1").configure_cert(context)
     with RawServer(forever(reply), tls=context) as server:
         side.run(scenario)
+
+
+def test_refusal_of_a_server_that_reads_no_more_is_read_through_tls(side, authority, ca_file):
+    def script(peer: Peer) -> None:
+        peer.head()
+        peer.send(reply(b"too large", b"connection: close", status=b"413 Too Large"))
+        done.wait(5)
+
+    async def scenario():
+        body = b"x" * 30_000_000
+        response, timeline = await side.client(ca_file=ca_file).send(server.url, body=body)
+        assert (response.status, await read_all(response)) == (413, b"too large")
+        assert timeline.send.duration < 5  # not the 60 s that a write may take
+
+    done, context = threading.Event(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    with RawServer(script, tls=context) as server:
+        side.run(scenario)
+        done.set()
 
 
 def test_unknown_authority_is_refused_and_the_trust_store_named(side, server, monkeypatch):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .._call import Call, Headers, Span, Timeline
@@ -20,6 +20,9 @@ from .options import REAL, NetOptions
 from .sockets import SocketConnection
 
 __all__ = ["Response", "drop"]
+
+_LOOK = 0.05
+"""Seconds between two looks for a reply, while the server takes nothing of a request."""
 
 
 class Response:
@@ -116,7 +119,7 @@ class Response:
         timeline.reused, timeline.carrier = connection.num_exchanges > 0, connection.carrier
         connection.num_exchanges += 1
         started = self._clock.monotonic()
-        failure = _write(connection, self._call, head, timeline)
+        failure = _write(connection, self._call, head, timeline, self._came_first)
         timeline.send = Span(started, self._clock.monotonic())
         if failure is not None:
             if failure.sent == "nothing" and timeline.reused and failure.kind == "write":
@@ -144,6 +147,26 @@ class Response:
                 self._parser.feed(data)
         except (OSError, BadReplyError):
             raise failure from None
+        self._is_refused()
+
+    def _came_first(self) -> bool:
+        """Whether a reply is here while the request waits for room: nobody reads the rest."""
+        connection, parser = self._connection, self._parser
+        assert connection is not None
+        try:
+            if data := connection.receive(0.0):
+                parser.feed(data)
+        except BadReplyError:
+            return True  # told when the reply is read
+        except OSError:
+            return False  # it has not come, or the write says what is wrong
+        if parser.status is None:
+            return False
+        self._is_refused()
+        return True
+
+    def _is_refused(self) -> None:
+        """The reply is here before the request was written: its connection is used up."""
         self._timeline.first_byte = self._clock.monotonic()
         self._parser.keep_alive = False
         self._finish_if_complete()
@@ -209,17 +232,25 @@ def _write(
     call: Call,
     head: bytes,
     timeline: Timeline,
+    has_reply: Callable[[], bool],
 ) -> ExchangeError | None:
-    """Write the whole request; what went wrong."""
+    """Write the request, whole or until a reply comes first; what went wrong."""
     origin, reused = call.origin, connection.num_exchanges > 1
     sent: Sent = "nothing"
     for piece in _pieces(head, call.body):
         rest: bytes | memoryview = piece
+        waited = 0.0
         while rest:
             timeout, by = timeline.within(call.timeout.write)
+            left = _LOOK if timeout is None else min(_LOOK, timeout if by else timeout - waited)
             try:
-                written = connection.send(rest, timeout)
+                written = connection.send(rest, left)
             except TimeoutError:
+                if has_reply():
+                    return None
+                waited += left
+                if timeout is None or (timeout > left if by else timeout > waited):
+                    continue
                 error = failures.write_timeout(
                     origin, timeout=timeout or 0.0, sent=sent, reused=reused
                 )
@@ -228,7 +259,7 @@ def _write(
                 if connection.is_cut:
                     raise failures.closed_by_us(origin, sent=sent, reused=reused) from None
                 return failures.unsent(origin, failure, sent=sent, reused=reused)
-            sent = "part"
+            sent, waited = "part", 0.0
             rest = memoryview(rest)[written:] if written < len(rest) else b""
     return None
 
