@@ -94,6 +94,31 @@ def test_whatever_a_finalizer_does_inside_the_lock_waits_until_it_is_free(finish
     connection.cut()
 
 
+class BusyLock:
+    """A lock before whose release another thread leaves something to do, once."""
+
+    def __init__(self, leave) -> None:
+        self._lock, self._left = threading.Lock(), [leave]
+        self.acquire = self._lock.acquire
+
+    def release(self) -> None:
+        while self._left:
+            self._left.pop()()
+        self._lock.release()
+
+
+def test_what_is_left_just_before_the_lock_is_free_is_done_as_well():
+    lobby = Lobby()
+    idle, late = entered(lobby), entered(lobby)
+    lobby._lock = BusyLock(lambda: lobby.release(late, None))
+
+    lobby.release(idle, None)
+
+    assert lobby._pools.counts == Counts(idle=2)
+    idle.cut()
+    late.cut()
+
+
 def test_child_forgets_connections_and_queues_and_gets_a_free_lock():
     lobby = Lobby()
     idle, active = entered(lobby), entered(lobby)
