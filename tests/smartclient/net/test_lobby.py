@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from smartclient.net import stats
+from smartclient.net import pools, stats
 from smartclient.net.lobby import Lobby
 from smartclient.net.pool import Counts
 from smartclient.net.sockets import SocketConnection
@@ -66,6 +66,28 @@ def test_eviction_cuts_the_owners_connections_only():
 
     assert (mine.is_cut, other.is_cut, lobby.counts()) == (True, False, Counts(active=1))
     other.cut()
+
+
+def test_connection_that_was_evicted_has_no_place_to_exchange():
+    lobby = Lobby()
+    connection = entered(lobby, "me")
+    lobby.evict("me")
+
+    with pytest.raises(RuntimeError, match="this client is closed"):
+        lobby.swap(connection, 0.0)
+
+
+def test_what_is_granted_just_as_the_time_runs_out_is_taken(monkeypatch):
+    monkeypatch.setattr(pools, "MOST_CONNECTIONS", 1)
+    lobby = Lobby()
+    held = entered(lobby)
+    pool, _, ticket = lobby.enter(ROUTE, 0.0, None)
+    with lobby._lock:
+        lobby.release(held, None)  # left to whoever has the lock, who is about to wait
+
+    assert lobby.wait(pool, ticket, 0.0)
+    assert ticket.connection is held
+    held.cut()
 
 
 @pytest.mark.parametrize(
