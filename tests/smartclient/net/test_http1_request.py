@@ -97,6 +97,15 @@ def test_fields_sent_before_are_given_to_a_proxy_in_its_form():
     assert head.startswith(b"POST http://api.example/v1/messages?beta=true HTTP/1.1\r\n")
 
 
+def test_field_of_the_callers_own_comes_before_that_of_a_proxy():
+    proxy = Proxy(scheme="http", host="p", port=1, fields=Headers({"x-team": "a", "x-b": "c"}))
+
+    head = head_of(a_call(headers=Headers({"X-Team": "mine"})), proxy)
+
+    assert head.count(b"x-b: c\r\n") == 1
+    assert head.lower().count(b"x-team") == 1
+
+
 @pytest.mark.parametrize(
     ("method", "body", "delimiter"),
     [

@@ -13,7 +13,7 @@ from smartclient._clock import SystemClock
 from smartclient.net import NetOptions, sockets
 from smartclient.net.blocking_response import Response
 from smartclient.net.http1 import ReplyParser
-from smartclient.net.options import DRAIN_WAIT
+from smartclient.net.options import DRAIN_TIME, DRAIN_WAIT
 from smartclient.net.pool import Pool
 from smartclient.net.sockets import SocketConnection
 
@@ -136,6 +136,26 @@ def test_end_that_trickles_in_holds_the_next_call_up_for_a_moment_in_all(monkeyp
     is_fit = connection.is_fit(connection.now)
 
     assert (state, is_fit, connection.now) == ("pending", False, pytest.approx(5.0 + DRAIN_WAIT))
+    connection.cut()
+
+
+class Flood(Trickle):
+    """Each read brings a byte of a body at once, and takes 10 ms."""
+
+    def receive(self, timeout: float | None) -> bytes:
+        self.now += 0.01
+        return b"1\r\nx\r\n"
+
+
+def test_end_that_does_not_come_is_not_read_for_longer_than_its_time(monkeypatch):
+    connection = Flood(socket.socket(), ORIGIN, Pool(1))
+    connection.now = 5.0
+    monkeypatch.setattr(sockets, "REAL", lambda: connection.now)
+    parser = ReplyParser("POST")
+    parser.feed(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+
+    assert connection.drain(parser, connection.now) == "broken"
+    assert connection.now == pytest.approx(5.0 + DRAIN_TIME, abs=0.011)
     connection.cut()
 
 

@@ -56,6 +56,7 @@ def test_a_value_and_each_part_of_it_keep_their_bytes():
 
     assert tree.raw == SOURCE
     assert tree.leaves[0].raw == b'{"name": "x", "new":1.50}'
+    assert tree.leaves[1].raw == b'{"name":null}'
     assert tree.leaves[1].raw is tree.leaves[1].raw  # found once
 
 
