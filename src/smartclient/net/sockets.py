@@ -103,7 +103,16 @@ class SocketConnection(Aging):
 
     def is_stale(self) -> bool:
         """Whether the server has closed, or sent what nobody asked for, while idle."""
-        return self.is_cut or self.can_read(0.0)
+        if self.is_cut or not self.can_read(0.0):
+            return self.is_cut
+        try:
+            # Session tickets of TLS make it readable too, and nothing can be read.
+            self.receive(0.0)
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+        return True
 
     def is_fit(self, now: float) -> bool:
         """Whether it can carry a call, after lying idle."""
