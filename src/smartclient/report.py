@@ -163,7 +163,7 @@ class Later:
         self._made: CallReport | None = None
 
     def get(self) -> CallReport:
-        """The report; the same one each time."""
+        """The report; the same one each time, or an equal one where threads ask at once."""
         made = self._made
         if made is None:
             made = self._made = self._make()

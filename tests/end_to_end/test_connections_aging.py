@@ -8,12 +8,15 @@ import sys
 
 import pytest
 
+import server_reference
 import smartclient
+from server_reference.scripted import rule
+from server_reference.scripted.ops import Body, Head, Pause
 from smartclient._call import Timeout
 from smartclient._errors import ExchangeError
 from smartclient.net import lifetime
 
-from .net_sides import a_call
+from .net_sides import Side, a_call
 from .raw_server import CHUNKED, RawServer, forever, reply
 
 
@@ -33,17 +36,35 @@ def test_an_old_connection_is_replaced(side):
     """A backend that DNS no longer names was called for ever."""
 
     async def scenario():
-        client = side.client(max_age=0.05)
-        for _ in range(2):
-            await client.fetch(server.url)
-        await asyncio.sleep(0.06)
+        client = side.client(max_age=0.05, idle_expiry=None)
         await client.fetch(server.url)
+        await asyncio.sleep(0.06)  # it is idle when its life ends
         await client.fetch(server.url)
 
     with RawServer(forever(reply())) as server:
         side.run(scenario)
 
-        assert server.num_connections in (2, 3)  # the third call may end on the old one
+        assert server.num_connections == 2
+
+
+@pytest.mark.parametrize("life", [{"max_age": 0.05}, {"max_age": None, "max_requests": 1}])
+def test_an_old_connection_takes_no_call_beside_those_on_it(life):
+    side = Side("asyncio")
+
+    async def scenario():
+        client = side.client(http_version="2", **life)
+        begun, _ = await client.send(server.base_url)
+        await asyncio.sleep(0.06)
+        other, timeline = await client.send(server.base_url)
+        assert not timeline.reused
+        assert side.counts().active == 2
+        assert await begun.read() == b"begun"
+        for one in (begun, other):
+            one.cut()
+        assert side.counts().active == 0
+
+    with server_reference.scripted(rule([Head(200), Body(b"begun"), Pause()])) as server:
+        side.run(scenario)
 
 
 def test_a_server_that_closes_early_is_learned_from(side, monkeypatch):

@@ -187,10 +187,11 @@ def test_the_wait_for_a_place_and_then_for_a_connection_have_one_limit(side, cal
         held, _ = await other.send(server.url)
         first = calls.start(limited, server.url, timeout=waiting(0.2))
         await until(lambda: side.counts().queued == 1)
-        call = a_call(server.url, timeout=waiting(0.3))
+        call, begun = a_call(server.url, timeout=waiting(0.3)), time.monotonic()
         with pytest.raises(ExchangeError, match=r"in 0\.3 s .* that all clients share") as caught:
             await limited.exchange(call, timeline)
         assert caught.value.kind == "pool_timeout"
+        assert 0.29 < timeline.pool.end - begun < 0.45
         assert 0.29 < timeline.pool.end - timeline.pool.start < 0.45
         assert isinstance((await asyncio.gather(first, return_exceptions=True))[0], ExchangeError)
         held.cut()

@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from smartclient._call import Timeline
+from smartclient._call import Timeline, Timeout
 from smartclient._errors import ExchangeError
-from smartclient.net import NetOptions, blocking
+from smartclient.net import NetOptions, blocking, pools
+from smartclient.net.lobby import Lobby
 
 from .net_sides import a_call
 from .raw_server import CHUNKED, Peer, RawServer, forever, reply
@@ -44,6 +45,26 @@ def silent(peer: Peer) -> None:
     peer.request()
     peer.send(CHUNKED)
     peer.until_closed()
+
+
+def test_a_call_that_joins_the_queue_of_a_client_closed_just_then_waits_for_nobody(monkeypatch):
+    client, other, joined = blocking.Connections(), blocking.Connections(), Lobby.enter
+
+    def closed_before(*given):
+        client.close()
+        return joined(*given)
+
+    monkeypatch.setattr(pools, "MOST_CONNECTIONS", 1)
+    with RawServer(silent) as server:
+        held = other.exchange(a_call(server.url), Timeline())
+        monkeypatch.setattr(Lobby, "enter", closed_before)
+        begun = time.monotonic()
+        with pytest.raises(RuntimeError, match="client is closed"):
+            client.exchange(a_call(server.url, timeout=Timeout(pool=3.0)), Timeline())
+        took = time.monotonic() - begun
+        held.cut()
+
+    assert took < 2.0
 
 
 def test_twenty_threads_share_one_client_within_its_limit():

@@ -4,7 +4,8 @@ The reports behind it: openai-python#1254 and pydantic-ai#748 ("Event loop is cl
 second `asyncio.run`), pydantic-ai PR#6905 (the sync API in a running loop), skyvern PR#6405
 (calls that block the loop), openllmetry PR#4394 (`aclose` is looked for where there is
 `close`), openai-python#1776 and #2629 (results and errors that do not pickle),
-openai-python#1181 and svix-webhooks#2456 (a client for each call).
+openai-python#1181 and svix-webhooks#2456 (a client for each call), vllm#25697 and
+inspect_ai#2203 (a stream whose events are taken in tasks of their own).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import anthropic
@@ -113,6 +115,25 @@ def test_streams_left_in_every_way_leave_nothing_on_either_loop(new_loop, served
 
     server.settle(patience=5.0)
     assert server.counters().streams_open == 0
+
+
+def test_each_event_may_be_taken_by_a_task_of_its_own(new_loop, served):
+    """With a limit of its own: "exit cancel scope in a different task" was the answer."""
+    _, options = served
+
+    async def main() -> str:
+        async with AsyncClient(**options) as client:
+            begin = client.messages.create(stream=True, **ASKED)
+            stream = await asyncio.create_task(begin)
+            taken = []
+            with suppress(StopAsyncIteration):
+                while True:
+                    taken.append(await asyncio.wait_for(anext(stream), 10.0))
+            await asyncio.create_task(stream.aclose())
+        deltas = [event.delta for event in taken if event.type == "content_block_delta"]
+        return "".join(delta.text for delta in deltas)
+
+    assert run(main(), new_loop) == "Hello there"
 
 
 def test_loops_in_threads_share_one_client(new_loop):

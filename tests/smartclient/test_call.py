@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from smartclient._call import Headers, Origin, Span, Trace
+from smartclient._call import Headers, Origin, Span, Timeout, Trace
 from smartclient.testing import a_call, a_reply
 from tests.smartclient.fakes import FakeResponse, a_stream
 
@@ -139,3 +139,12 @@ def test_cutting_a_reply_drops_its_body():
 
 def test_cutting_a_reply_without_a_body_does_nothing():
     a_reply().cut()
+
+
+def test_a_model_may_think_for_minutes_before_its_first_word_and_speak_for_hours():
+    usual = Timeout()
+
+    assert usual.first_event >= 600.0
+    assert usual.idle >= 300.0
+    assert usual.read >= usual.first_event
+    assert usual.total is None

@@ -69,6 +69,11 @@ def test_a_timeout_of_the_familys_own_is_taken(name, kind):
 
 
 @every_one
+def test_an_environment_that_is_left_alone_is_left_alone_by_the_client_too(name, kind):
+    assert [made(name, trust_env=told).trust_env for told in (True, False)] == [True, False]
+
+
+@every_one
 def test_what_the_client_keeps_itself_is_passed_on(name, kind):
     client = made(
         name, base_url="http://a.test/v1", headers={"x-a": "b"}, follow_redirects=True, auth=None

@@ -46,6 +46,12 @@ def test_a_client_is_upgraded_in_place(sdk):
     assert type(client).__doc__ == sdk.kind.__doc__
 
 
+def test_many_clients_need_one_class_more(sdk):
+    clients = [wrap(sdk.client(sdk.answer)[0]) for _ in range(5)]
+
+    assert len({type(client) for client in clients}) == 1
+
+
 def test_a_transport_of_the_users_own_stays_and_is_called(sdk):
     client, transport = sdk.client(sdk.answer)
 

@@ -163,7 +163,7 @@ class Connections:
                 drop(connection)
                 raise
             connection.cut()
-            connection = LOBBY.swap(connection, started)
+            connection = LOBBY.swap(connection, now)
         return self._open(route, pool, call, timeline)
 
     def _queue(
@@ -174,7 +174,8 @@ class Connections:
         if waited and timeline.pool is not None:
             begun = timeline.pool.start
         timeout, by = timeline.within(time_left(call.timeout.pool, waited))
-        is_granted = LOBBY.wait(pool, waiter, timeout)
+        # Closed just before it joined the queue, nobody would send it away from there.
+        is_granted = LOBBY.wait(pool, waiter, 0.0 if self._is_closed else timeout)
         timeline.pool = Span(begun, self._clock.monotonic())
         if is_granted:
             return REAL() - started

@@ -60,7 +60,7 @@ class Home:
     ) -> None:
         """Hand a connection to who waits, or keep it idle until `expires`."""
         connection.owner, connection.idle_since = None, REAL()
-        connection.pool.release(connection, expires, last=last)
+        connection.pool.release(connection, connection.idle_until(expires), last=last)
         if connection.place is not None:
             free_place(connection)
         if self._sweeper is None:

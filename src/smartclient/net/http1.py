@@ -205,7 +205,8 @@ class ReplyParser:
     def _delimit(self, status: int, fields: list[tuple[str, str]]) -> None:
         """Decide where the body ends and what becomes of the connection."""
         length = coding = None
-        self.keep_alive = self.protocol != "HTTP/1.0"
+        is_old = self.protocol == "HTTP/1.0"
+        options: set[str] = set()
         for name, value in fields:
             if len(name) not in _FRAMING_LENGTHS:
                 continue
@@ -215,13 +216,13 @@ class ReplyParser:
                 case "transfer-encoding":
                     coding = value.lower()
                 case "connection":
-                    options = [option.strip() for option in value.lower().split(",")]
-                    self.keep_alive = "close" not in options and (
-                        self.keep_alive or "keep-alive" in options
-                    )
+                    options |= {option.strip() for option in value.lower().split(",")}
                 case "keep-alive":
                     found = re.search(r"timeout\s*=\s*(\d{1,9})", value, re.IGNORECASE)
                     self.idle_timeout = float(found[1]) if found else None
+        self.keep_alive = "close" not in options and (not is_old or "keep-alive" in options)
+        if is_old and coding is not None:
+            self.keep_alive = False  # section 6.1: whoever sent this may not know chunks
         if self._is_bodiless or status in (204, 304) or (length == 0 and coding is None):
             self.is_complete = True
         elif coding is not None:

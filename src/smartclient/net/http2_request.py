@@ -1,7 +1,7 @@
 """A call as the header fields of an HTTP/2 request.
 
-Source: RFC 9113, sections 8.2.2 (fields of the connection) and 8.3.1 (pseudo-header fields);
-RFC 7541, section 7.1.3 (fields that are never indexed).
+Source: RFC 9113, sections 8.2.1 (values), 8.2.2 (fields of the connection) and 8.3.1
+(pseudo-header fields); RFC 7541, section 7.1.3 (fields that are never indexed).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def fields_of(call: Call) -> Fields:
     for name, value in call.headers.fields:
         kind, small = _kind_of(name)
         if kind == "plain":
-            fields.append(HeaderTuple(small, value.encode("latin-1")))
+            fields.append(HeaderTuple(small, _value(value)))
         elif kind == "secret":
-            fields.append(NeverIndexedHeaderTuple(small, value.encode("latin-1")))
+            fields.append(NeverIndexedHeaderTuple(small, _value(value)))
         elif kind == "host":
             host = value
         elif kind == "te" and value.strip().lower() == "trailers":
@@ -55,6 +55,11 @@ def fields_of(call: Call) -> Fields:
         HeaderTuple(b":path", call.target.encode("ascii")),
     ]
     return fields
+
+
+def _value(value: str) -> bytes:
+    # Over HTTP/1.1 blanks around it are nobody's; here they would make the request malformed.
+    return value.strip(" \t").encode("latin-1")
 
 
 @lru_cache(maxsize=512)

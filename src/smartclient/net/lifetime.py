@@ -80,6 +80,12 @@ class Aging:
             return True
         return self._worn_at is not None and now >= self._worn_at
 
+    def idle_until(self, expires: float | None) -> float | None:
+        """`expires`, or the end of its life where that comes before: it may not lie past that."""
+        if self._worn_at is None:
+            return expires
+        return self._worn_at if expires is None else min(expires, self._worn_at)
+
 
 class Held(Hashable, Protocol):
     """What a call holds; `held` is as `Aging` has it."""

@@ -171,7 +171,7 @@ class Lobby:
         if connection.is_cut:
             connection.pool.discard(connection)
         else:
-            connection.pool.release(connection, expires, last=last)
+            connection.pool.release(connection, connection.idle_until(expires), last=last)
         if connection.place is not None:
             free_place(connection)
 

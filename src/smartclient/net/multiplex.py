@@ -85,7 +85,8 @@ class Multiplex(Link):
         if self._is_dead():
             # Said at once, before its transport does: the pool would offer it again.
             self._fail(BrokenPipeError("a write failed"))
-        return self.can_begin
+        # One that is never idle grows old all the same.
+        return self.can_begin and not self.is_worn(REAL())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)

@@ -102,20 +102,6 @@ class BufferConnection(SocketConnection):
                 self._flush(0.0)  # the alert that says what is wrong
             raise
 
-    def is_stale(self) -> bool:
-        if self.is_cut:
-            return True
-        # Session tickets make an idle connection readable too, without anything to read.
-        try:
-            while self.can_read(0.0):
-                data = super()._receive(0.0)
-                self._tls.put(data)
-                if self._tls.decrypted() or self._tls.is_at_end or not data:
-                    return True
-        except OSError:
-            return True
-        return False
-
     def _receive(self, timeout: float | None) -> bytes:
         while True:
             data = self._tls.decrypted()

@@ -37,6 +37,8 @@ class Route(Struct, frozen=True, eq=False, weakref=True, kw_only=True):
         local_address: The IP address that connections are made from.
         socket_options: What each socket is set to.
         http_version: Which protocols are spoken.
+        max_age: Seconds after which its connections carry no further call.
+        max_requests: Calls that each of them carries at most.
         sharing: What its connections were found to be.
         life: How long idle ones were found to live.
     """
@@ -49,6 +51,8 @@ class Route(Struct, frozen=True, eq=False, weakref=True, kw_only=True):
     local_address: str | None = None
     socket_options: tuple[tuple[int, int, int | bytes], ...] = ()
     http_version: HttpVersion = "1.1"
+    max_age: float | None = None
+    max_requests: int | None = None
     sharing: Sharing = field(default_factory=Sharing)
     life: Lifetime = field(default_factory=Lifetime)
 
@@ -133,6 +137,8 @@ class Routes:
             local_address=options.local_address,
             socket_options=options.socket_options,
             http_version=version,
+            max_age=options.max_age,
+            max_requests=options.max_requests,
             sharing=Sharing(_IS_SHARED[version]),
         )
 

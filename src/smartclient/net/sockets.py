@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from .._call import Origin
 from .failures import BadReplyError
 from .lifetime import Aging
-from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT
+from .options import DRAIN_BYTES, DRAIN_TIME, DRAIN_WAIT, REAL
 from .tcp import Readiness, wait_for
 
 if TYPE_CHECKING:
@@ -103,12 +103,21 @@ class SocketConnection(Aging):
 
     def is_stale(self) -> bool:
         """Whether the server has closed, or sent what nobody asked for, while idle."""
-        return self.is_cut or self.can_read(0.0)
+        if self.is_cut or not self.can_read(0.0):
+            return self.is_cut
+        try:
+            # Session tickets of TLS make it readable too, and nothing can be read.
+            self.receive(0.0)
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+        return True
 
     def is_fit(self, now: float) -> bool:
         """Whether it can carry a call, after lying idle."""
         parser = self._draining
-        if parser is not None and self._drain(parser, now, wait=DRAIN_WAIT) != "free":
+        if parser is not None and self._drain(parser, now, now + DRAIN_WAIT) != "free":
             return False
         return not self.is_stale()
 
@@ -118,15 +127,16 @@ class SocketConnection(Aging):
         When that is `pending`, `is_fit` takes in the rest.
         """
         self._draining, self._drained_by = parser, now + DRAIN_TIME
-        return self._drain(parser, now, wait=0.0)
+        return self._drain(parser, now, now)
 
-    def _drain(self, parser: ReplyParser, now: float, *, wait: float) -> Drained:
+    def _drain(self, parser: ReplyParser, now: float, until: float) -> Drained:
+        """Take in what is left of a reply, and wait for it `until` then in all."""
         budget = DRAIN_BYTES - parser.drop()
         try:
             while not parser.is_complete and budget >= 0 and now < self._drained_by:
-                data = self.receive(wait)
-                parser.feed(data)
+                parser.feed(self.receive(max(0.0, until - now)))
                 budget -= parser.drop()
+                now = REAL()
         except TimeoutError:
             return "pending"
         except (OSError, BadReplyError):

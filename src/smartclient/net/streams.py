@@ -72,9 +72,10 @@ class StreamConnection(Link):
     async def is_fit(self) -> bool:
         """Whether it can carry a call, after lying idle."""
         if self.is_draining:
+            until = self.loop.time() + DRAIN_WAIT
             try:
                 while self.is_draining and self.failure is None:
-                    await self.wait(DRAIN_WAIT)
+                    await self.wait(max(0.0, until - self.loop.time()))
             except TimeoutError:
                 return False
         if self._is_dead():

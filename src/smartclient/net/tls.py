@@ -148,7 +148,7 @@ def _keep_session(context: ssl.SSLContext, host: str, session: ssl.SSLSession | 
     known.pop(host, None)
     known[host] = session
     if len(known) > _MOST_SESSIONS:
-        known.pop(next(iter(known)), None)
+        known.pop(next(iter(tuple(known))), None)  # a copy: other threads keep theirs meanwhile
 
 
 def tls_failure(
@@ -230,20 +230,6 @@ class TlsConnection(SocketConnection):
         if is_write:
             return wait_for(self.sock, write=True, timeout=timeout)
         return self.can_read(timeout)
-
-    def is_stale(self) -> bool:
-        if self.is_cut:
-            return True
-        if not self.can_read(0.0):
-            return False
-        # Session tickets make an idle connection readable too, without anything to read.
-        try:
-            self.sock.recv(1)
-        except ssl.SSLWantReadError:
-            return False
-        except OSError:
-            return True
-        return True
 
     def _receive(self, timeout: float | None) -> bytes:
         while True:

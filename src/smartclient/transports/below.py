@@ -93,7 +93,8 @@ class Below:
 def _context(options: NetOptions) -> Any:
     """Whom it trusts: a context with the protocols that the family sets in it anyway.
 
-    So it can never change what one that our connections use offers.
+    So it can never change what one that our connections use offers; but the user's own
+    context is the user's own here too, and the family sets what that offers.
     """
     from ..net.tls import Trust  # the family has loaded `ssl`
 

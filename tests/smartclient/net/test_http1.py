@@ -108,12 +108,24 @@ def test_close_is_the_end_of_a_body_without_length():
         pytest.param(b"HTTP/1.1 200 OK\r\n", True, id="1.1"),
         pytest.param(b"HTTP/1.1 200 OK\r\nConnection: Close\r\n", False, id="close"),
         pytest.param(b"HTTP/1.1 200 OK\r\nconnection: x, close\r\n", False, id="close-in-a-list"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nconnection: close\r\nconnection: keep-alive\r\n",
+            False,
+            id="close-comes-first",
+        ),
         pytest.param(b"HTTP/1.0 200 OK\r\n", False, id="1.0"),
         pytest.param(b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\n", True, id="1.0-keep-alive"),
     ],
 )
 def test_connection_is_kept_as_the_reply_says(head, keeps):
     assert parsed(head + b"content-length: 0\r\n\r\n").keep_alive is keeps
+
+
+def test_connection_of_an_old_server_that_sends_chunks_is_not_used_again():
+    head = b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n"
+    parser = parsed(head + b"1\r\na\r\n0\r\n\r\n")
+
+    assert (parser.take(), parser.is_complete, parser.keep_alive) == (b"a", True, False)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from smartclient._call import Call, Headers, Origin, Trace
 from smartclient.net.http1_request import JOIN_LIMIT, chunk, head_of, joined
+from smartclient.net.proxy import Proxy
 
 
 def a_call(url: str = "http://api.example/v1/messages?beta=true", **changes) -> Call:
@@ -48,6 +49,61 @@ def test_host_of_the_caller_takes_the_place_of_ours():
 
     assert head.startswith(b"POST /v1/messages?beta=true HTTP/1.1\r\nhost: other.example\r\na: b")
     assert head.lower().count(b"host:") == 1
+
+
+class InTwoThreads(Headers):
+    """What is kept in it is replaced at once by another thread, for its own call."""
+
+    __slots__ = ("_kept",)
+
+    @property
+    def written(self):
+        return self._kept
+
+    @written.setter
+    def written(self, kept):
+        self._kept = kept and (("GET", "/other"), b"GET /other HTTP/1.1\r\n")
+
+
+def test_fields_that_threads_share_go_where_each_of_them_sends_them():
+    head = head_of(a_call(headers=InTwoThreads({"a": "b"})))
+
+    assert head.startswith(b"POST /v1/messages?beta=true HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"method": "PUT"}, id="method"),
+        pytest.param({"target": "/other"}, id="target"),
+        pytest.param({"origin": Origin("http", "b.example", 80)}, id="origin"),
+    ],
+)
+def test_fields_sent_before_go_elsewhere_with_another_beginning(changes):
+    headers = Headers({"a": "b"})
+    head_of(a_call(headers=headers))
+
+    head = head_of(a_call(headers=headers, **changes))
+
+    assert head == head_of(a_call(headers=Headers({"a": "b"}), **changes))
+
+
+def test_fields_sent_before_are_given_to_a_proxy_in_its_form():
+    headers = Headers({"a": "b"})
+    head_of(a_call(headers=headers))
+
+    head = head_of(a_call(headers=headers), Proxy(scheme="http", host="proxy.example", port=3128))
+
+    assert head.startswith(b"POST http://api.example/v1/messages?beta=true HTTP/1.1\r\n")
+
+
+def test_field_of_the_callers_own_comes_before_that_of_a_proxy():
+    proxy = Proxy(scheme="http", host="p", port=1, fields=Headers({"x-team": "a", "x-b": "c"}))
+
+    head = head_of(a_call(headers=Headers({"X-Team": "mine"})), proxy)
+
+    assert head.count(b"x-b: c\r\n") == 1
+    assert head.lower().count(b"x-team") == 1
 
 
 @pytest.mark.parametrize(

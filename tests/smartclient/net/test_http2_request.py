@@ -38,6 +38,8 @@ def test_host_of_the_caller_is_the_authority():
         pytest.param("TE", "gzip", None, id="te"),
         pytest.param("TE", "trailers", b"trailers", id="te-trailers"),
         pytest.param("X-A", "caf\u00e9", b"caf\xe9", id="latin-1"),
+        pytest.param("X-A", " a b\t", b"a b", id="blanks"),
+        pytest.param("X-Api-Key", " a-key ", b"a-key", id="blanks-around-a-key"),
     ],
 )
 def test_fields_of_an_http1_connection_are_left_out(name, value, sent):

@@ -58,6 +58,18 @@ def test_a_connection_is_worn_by_age(at):
     assert [connection.is_worn(now) for now in (149.9, 150.0)] == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("max_age", "expires", "until"),
+    [(50.0, 120.0, 120.0), (50.0, 160.0, 150.0), (50.0, None, 150.0), (None, None, None)],
+)
+def test_a_connection_lies_idle_to_the_end_of_its_life_at_most(at, max_age, expires, until):
+    connection = Aging()
+    at(100.0)
+    connection.begin_life(NetOptions(max_age=max_age))
+
+    assert connection.idle_until(expires) == until
+
+
 def test_a_connection_is_worn_by_calls(at):
     connection = Aging()
     connection.begin_life(NetOptions(max_age=None, max_requests=2))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from smartclient.net import stats
 from smartclient.net.limits import Limiter, Place, free_place, time_left
 from smartclient.net.options import MOST_CONNECTIONS, NetOptions
 from smartclient.net.pool import Counts, Pool, Waiter
@@ -117,12 +118,15 @@ def test_client_that_leaves_has_its_own_waiting_calls_sent_away_only():
     assert pools.counts == Counts(queued=1)
 
 
-def test_calls_that_wait_for_a_place_are_counted_as_queued():
+def test_calls_that_wait_for_a_place_are_counted_as_queued(monkeypatch):
+    monkeypatch.setattr(stats._Watched, "pools", [])
     pools, limiter, _ = limited(1)
+    stats.watch(pools)
 
     limiter.wait(Waiter(lambda: None))
 
     assert pools.counts == Counts(queued=1)
+    assert (stats.pool_stats().queued, stats.pool_stats().open) == (1, 0)
 
 
 @pytest.mark.parametrize(("limit", "own"), [(1000, None), (2, 2), (5000, 5000)])

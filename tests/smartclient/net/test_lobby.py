@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from smartclient.net import stats
+from smartclient.net import pools, stats
 from smartclient.net.lobby import Lobby
 from smartclient.net.pool import Counts
 from smartclient.net.sockets import SocketConnection
@@ -68,6 +68,28 @@ def test_eviction_cuts_the_owners_connections_only():
     other.cut()
 
 
+def test_connection_that_was_evicted_has_no_place_to_exchange():
+    lobby = Lobby()
+    connection = entered(lobby, "me")
+    lobby.evict("me")
+
+    with pytest.raises(RuntimeError, match="this client is closed"):
+        lobby.swap(connection, 0.0)
+
+
+def test_what_is_granted_just_as_the_time_runs_out_is_taken(monkeypatch):
+    monkeypatch.setattr(pools, "MOST_CONNECTIONS", 1)
+    lobby = Lobby()
+    held = entered(lobby)
+    pool, _, ticket = lobby.enter(ROUTE, 0.0, None)
+    with lobby._lock:
+        lobby.release(held, None)  # left to whoever has the lock, who is about to wait
+
+    assert lobby.wait(pool, ticket, 0.0)
+    assert ticket.connection is held
+    held.cut()
+
+
 @pytest.mark.parametrize(
     "finish",
     [
@@ -92,6 +114,31 @@ def test_whatever_a_finalizer_does_inside_the_lock_waits_until_it_is_free(finish
     assert not thread.is_alive()
     assert lobby.counts().active == 0
     connection.cut()
+
+
+class BusyLock:
+    """A lock before whose release another thread leaves something to do, once."""
+
+    def __init__(self, leave) -> None:
+        self._lock, self._left = threading.Lock(), [leave]
+        self.acquire = self._lock.acquire
+
+    def release(self) -> None:
+        while self._left:
+            self._left.pop()()
+        self._lock.release()
+
+
+def test_what_is_left_just_before_the_lock_is_free_is_done_as_well():
+    lobby = Lobby()
+    idle, late = entered(lobby), entered(lobby)
+    lobby._lock = BusyLock(lambda: lobby.release(late, None))
+
+    lobby.release(idle, None)
+
+    assert lobby._pools.counts == Counts(idle=2)
+    idle.cut()
+    late.cut()
 
 
 def test_child_forgets_connections_and_queues_and_gets_a_free_lock():

@@ -31,6 +31,13 @@ def test_another_limit_is_the_same_route():
     assert Routes(NetOptions(max_connections=3)).to(PLAIN) is Routes(NetOptions()).to(PLAIN)
 
 
+@pytest.mark.parametrize("life", [{"max_requests": 1}, {"max_age": 60.0}, {"max_age": None}])
+def test_another_life_is_another_route(life):
+    """Or a connection would carry more than one of those who share it wants."""
+    assert Routes(NetOptions(**life)).to(PLAIN) is Routes(NetOptions(**life)).to(PLAIN)
+    assert Routes(NetOptions(**life)).to(PLAIN) is not Routes(NetOptions()).to(PLAIN)
+
+
 def test_own_contexts_share_nothing():
     one, other = (ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) for _ in range(2))
 

@@ -10,8 +10,10 @@ import pytest
 
 from smartclient._call import Call, Headers, Origin, Timeline, Timeout, Trace
 from smartclient._clock import SystemClock
-from smartclient.net import NetOptions
+from smartclient.net import NetOptions, sockets
 from smartclient.net.blocking_response import Response
+from smartclient.net.http1 import ReplyParser
+from smartclient.net.options import DRAIN_TIME, DRAIN_WAIT
 from smartclient.net.pool import Pool
 from smartclient.net.sockets import SocketConnection
 
@@ -108,6 +110,53 @@ def test_full_socket_is_a_timeout_not_a_spin(pair):
 def test_silence_is_a_timeout(pair):
     with pytest.raises(TimeoutError):
         pair.connection.receive(0.01)
+
+
+class Trickle(SocketConnection):
+    """Each read brings a byte of a body, after 4 ms on a clock that the test has."""
+
+    __slots__ = ("now",)
+
+    def receive(self, timeout: float | None) -> bytes:
+        if timeout < 0.004:
+            self.now += timeout
+            raise TimeoutError
+        self.now += 0.004
+        return b"1\r\nx\r\n"
+
+
+def test_end_that_trickles_in_holds_the_next_call_up_for_a_moment_in_all(monkeypatch):
+    connection = Trickle(socket.socket(), ORIGIN, Pool(1))
+    connection.now = 5.0
+    monkeypatch.setattr(sockets, "REAL", lambda: connection.now)
+    parser = ReplyParser("POST")
+    parser.feed(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+
+    state = connection.drain(parser, connection.now)
+    is_fit = connection.is_fit(connection.now)
+
+    assert (state, is_fit, connection.now) == ("pending", False, pytest.approx(5.0 + DRAIN_WAIT))
+    connection.cut()
+
+
+class Flood(Trickle):
+    """Each read brings a byte of a body at once, and takes 10 ms."""
+
+    def receive(self, timeout: float | None) -> bytes:
+        self.now += 0.01
+        return b"1\r\nx\r\n"
+
+
+def test_end_that_does_not_come_is_not_read_for_longer_than_its_time(monkeypatch):
+    connection = Flood(socket.socket(), ORIGIN, Pool(1))
+    connection.now = 5.0
+    monkeypatch.setattr(sockets, "REAL", lambda: connection.now)
+    parser = ReplyParser("POST")
+    parser.feed(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+
+    assert connection.drain(parser, connection.now) == "broken"
+    assert connection.now == pytest.approx(5.0 + DRAIN_TIME, abs=0.011)
+    connection.cut()
 
 
 @pytest.mark.parametrize("arrives", [b"stray", b""])

@@ -11,7 +11,7 @@ import pytest
 
 from smartclient._call import Call, Headers, Origin, Timeline, Timeout, Trace
 from smartclient._clock import SystemClock
-from smartclient.net import NetOptions
+from smartclient.net import NetOptions, streams
 from smartclient.net.aio_response import Response
 from smartclient.net.pool import Counts, Pool
 from smartclient.net.streams import StreamConnection
@@ -171,6 +171,26 @@ def test_one_timer_serves_many_reads():
             pair.peer.send(b"x")
             await reading
         assert len(set(map(id, timers))) == 1
+
+    run(scenario)
+
+
+def test_end_that_trickles_in_holds_the_next_call_up_for_a_moment_in_all(monkeypatch):
+    monkeypatch.setattr(streams, "DRAIN_TIME", 60.0)
+
+    async def scenario(pair):
+        response = pair.response()
+        await response._send(b"POST / HTTP/1.1\r\n\r\n")
+        pair.peer.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        await response._read_head()
+        await response.close(finished=True)
+
+        # Long enough for the end to come, if each piece were waited for anew.
+        feed = pair.connection.data_received
+        for number, data in enumerate([*[b"1\r\nx\r\n"] * 100, b"0\r\n\r\n"], 1):
+            pair.connection.loop.call_later(0.002 * number, feed, data)
+
+        assert not await pair.connection.is_fit()
 
     run(scenario)
 

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from smartclient._call import Origin
-from smartclient.net import NetOptions
+from smartclient.net import NetOptions, tls
 from smartclient.net.options import Identity
 from smartclient.net.secret import SecretBytes
 from smartclient.net.tls import TlsBuffer, Trust, tls_failure
@@ -185,3 +185,18 @@ def test_end_is_seen_with_and_without_a_goodbye(politely):
     buffer.put(b"")
 
     assert (buffer.decrypted(), buffer.is_at_end) == (b"last", True)
+
+
+class Session:
+    has_ticket = True
+
+
+def test_sessions_of_many_hosts_do_not_pile_up():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    for number in range(300):
+        tls._keep_session(context, f"host-{number}", Session())
+
+    assert len(tls._sessions[context]) == 256
+    assert tls._session_with(context, "host-43") is None
+    assert tls._session_with(context, "host-299") is not None

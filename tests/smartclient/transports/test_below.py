@@ -8,7 +8,9 @@ import sys
 import httpx
 import httpx2
 import pytest
+from msgspec.structs import replace
 
+from smartclient._call import Headers
 from smartclient.net.options import NetOptions
 from smartclient.net.proxies import Bypass, Proxies
 from smartclient.net.proxy import proxy_of
@@ -79,13 +81,15 @@ def test_its_context_is_none_whose_offer_would_change(family, is_async, version)
 
 
 def test_each_origin_has_its_proxy(family, is_async):
-    proxies = Proxies(None, proxy_of(LOGIN), (Bypass.of("near.test"),))
+    told = replace(proxy_of(LOGIN), fields=Headers({"x-team": "a"}))
+    proxies = Proxies(None, told, (Bypass.of("near.test"),))
     below = Below(family, NetOptions(proxies=proxies), is_async=is_async)
 
     far = pool_for(below, family, "https://far.test/")
 
     assert (far._proxy_url.host, far._proxy_url.port) == (b"proxy.test", 3128)
     assert (b"Proxy-Authorization", b"Basic bWU6cEBzcw==") in far._proxy_headers
+    assert (b"x-team", b"a") in far._proxy_headers
     assert pool_for(below, family, "https://far.test/") is far
     assert pool_for(below, family, "https://near.test/") is below.direct._pool
     assert pool_for(below, family, "http://far.test/") is below.direct._pool

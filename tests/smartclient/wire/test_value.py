@@ -56,6 +56,8 @@ def test_a_value_and_each_part_of_it_keep_their_bytes():
 
     assert tree.raw == SOURCE
     assert tree.leaves[0].raw == b'{"name": "x", "new":1.50}'
+    assert tree.leaves[1].raw == b'{"name":null}'
+    assert tree.leaves[1].raw is tree.leaves[1].raw  # found once
 
 
 def test_what_is_sent_back_is_what_came():
@@ -92,7 +94,7 @@ def test_a_field_that_nobody_sent_and_nobody_knows_is_an_error():
         _ = Leaf.from_json(b"{}").nothing
 
 
-@pytest.mark.parametrize("name", ["raw", "to_dict", "of", "from_json", "_raw", "__class__"])
+@pytest.mark.parametrize("name", ["raw", "to_dict", "of", "from_json", "_source", "__reduce_ex__"])
 def test_no_field_hides_what_is_ours(name):
     source = encode({name: "theirs", "name": "x"})
 
