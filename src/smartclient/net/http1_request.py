@@ -77,10 +77,11 @@ def head_of(call: Call, forwarder: Proxy | None = None) -> SecretBytes:
     """
     headers = call.headers
     asked = (call.method, call.target, call.origin, forwarder)
-    if headers.written is None or headers.written[0] != asked:
+    written = headers.written  # looked at once: another thread may keep another head meanwhile
+    if written is None or written[0] != asked:
         # Kept: a client sends the same fields to the same few places.
-        headers.written = (asked, _beginning(call, forwarder))
-    return SecretBytes(headers.written[1] + _delimiter(call.method, call.body))
+        headers.written = written = (asked, _beginning(call, forwarder))
+    return SecretBytes(written[1] + _delimiter(call.method, call.body))
 
 
 def _beginning(call: Call, forwarder: Proxy | None) -> SecretBytes:
