@@ -328,3 +328,23 @@ def test_forked_child_leaves_the_loops_connections_to_its_parent():
         asyncio.run(scenario())
 
     assert server.num_connections == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_server_sees_the_parent_cut_though_a_forked_child_lives():
+    """A copy in the child would keep the connection open, and the server at work."""
+
+    async def scenario():
+        response = await aio.AsyncConnections().exchange(a_call(server.url), Timeline())
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+        try:
+            response.cut()
+            assert await asyncio.to_thread(server.wait_closed, 1)
+        finally:
+            os.kill(child, signal.SIGKILL)
+            await asyncio.to_thread(os.waitpid, child, 0)
+
+    with RawServer(silent) as server:
+        asyncio.run(scenario())

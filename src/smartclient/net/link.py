@@ -7,6 +7,7 @@ costs two small buffers.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -173,8 +174,13 @@ class Link(Aging, Awaited, asyncio.Protocol, ABC):
         """Close at once, so that the server stops, and free the place; never raises."""
 
     def forget(self) -> None:
-        """Touch nothing any more: in a forked child the socket is the parent's."""
+        """Close a forked child's copy only: with it the server would not see the parent close.
+
+        The transport is left alone, since its end would take the parent's out of its selector.
+        """
         self.is_cut = True
+        with suppress(OSError):
+            os.close(self._sock.detach())
 
     # What becomes of what has come.
 
