@@ -173,11 +173,12 @@ class Response:
             )
             return failures.late(late, by, stage="send")
         except OSError as error:
+            failures.bare(error)  # it is the connection's
             if connection.is_cut:
                 raise failures.closed_by_us(origin, sent=connection.sent, reused=reused) from None
             return failures.unsent(origin, error, sent=connection.sent, reused=reused)
         except BadReplyError as error:
-            return failures.broken(origin, error, reused=reused)
+            return failures.broken(origin, failures.bare(error), reused=reused)
         return None
 
     async def _read_head(self) -> None:

@@ -171,7 +171,8 @@ class Response:
                 origin, timeout=timeout or 0.0, awaited=awaited, reused=reused
             )
             raise failures.late(late, by, stage=failures.stage_of(parser.is_begun)) from None
-        except BadReplyError:
+        except BadReplyError as error:
+            failures.bare(error)  # the parser has it, and we the parser
             return  # what came before it is read first
         except OSError as error:
             self.cut()
