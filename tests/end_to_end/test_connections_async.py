@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import pytest
 
+import server_reference
 from smartclient._call import Timeline, Timeout
 from smartclient._errors import ExchangeError
 from smartclient.net import NetOptions, aio
@@ -347,4 +348,21 @@ def test_server_sees_the_parent_cut_though_a_forked_child_lives():
             await asyncio.to_thread(os.waitpid, child, 0)
 
     with RawServer(silent) as server:
+        asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("version", ["1.1", "2"])
+def test_client_closed_between_two_pieces_of_a_body_ends_the_call(version):
+    async def pieces():
+        yield b"{"
+        await client.close()
+        yield b"}"
+
+    async def scenario():
+        with pytest.raises(ExchangeError, match="cut on this side"):
+            await client.exchange(a_call(server.base_url, body=pieces()), Timeline())
+        assert aio.counts()[1:] == (0, 0)
+
+    client = aio.AsyncConnections(NetOptions(http_version=version))
+    with server_reference.scripted("Hello there") as server:
         asyncio.run(scenario())

@@ -204,17 +204,20 @@ class AsyncConnections:
         pool.leave(waiter)
         self._check_open()
         counted = pool.counts
-        error = failures.pool_timeout(
-            call.origin,
-            timeout=call.timeout.pool or 0.0,
-            waited=loop.time() - started,
-            limit=pool.limit,
-            active=counted.active,
-            queued=counted.queued,
-            held=holders(pool.active),
-            is_own=isinstance(pool, Limiter),
+        raise failures.late(
+            failures.pool_timeout(
+                call.origin,
+                timeout=call.timeout.pool or 0.0,
+                waited=loop.time() - started,
+                limit=pool.limit,
+                active=counted.active,
+                queued=counted.queued,
+                held=holders(pool.active),
+                is_own=isinstance(pool, Limiter),
+            ),
+            by,
+            stage="pool",
         )
-        raise failures.late(error, by, stage="pool")
 
     async def _fit_lane(self, connection: Link, held: tuple[str, str, float]) -> Lane | None:
         """What carries a call on `connection`; `None`: it cannot carry another one."""

@@ -180,17 +180,20 @@ class Connections:
             return REAL() - started
         self._check_open()
         counted = pool.counts
-        error = failures.pool_timeout(
-            call.origin,
-            timeout=call.timeout.pool or 0.0,
-            waited=REAL() - started,
-            limit=pool.limit,
-            active=counted.active,
-            queued=counted.queued,
-            held=LOBBY.holders(pool),
-            is_own=isinstance(pool, Limiter),
+        raise failures.late(
+            failures.pool_timeout(
+                call.origin,
+                timeout=call.timeout.pool or 0.0,
+                waited=REAL() - started,
+                limit=pool.limit,
+                active=counted.active,
+                queued=counted.queued,
+                held=LOBBY.holders(pool),
+                is_own=isinstance(pool, Limiter),
+            ),
+            by,
+            stage="pool",
         )
-        raise failures.late(error, by, stage="pool")
 
     def _open(
         self, route: Route, pool: Pool[SocketConnection], call: Call, timeline: Timeline

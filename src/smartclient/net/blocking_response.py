@@ -121,7 +121,11 @@ class Response:
         if failure is not None:
             if failure.sent == "nothing" and timeline.reused and failure.kind == "write":
                 return False
-            self._read_refusal(failure)
+            if not self._is_refused():
+                try:
+                    raise failure
+                finally:
+                    del failure  # its traceback has this frame
         return True
 
     def _read_head(self) -> None:
@@ -132,21 +136,22 @@ class Response:
         self.reason, self.headers = parser.reason, parser.headers
         self.protocol = timeline.protocol = parser.protocol
 
-    def _read_refusal(self, failure: ExchangeError) -> None:
-        """Look for a reply that came before the request was written, such as a 413."""
+    def _is_refused(self) -> bool:
+        """Whether a reply came before the request was written, such as a 413."""
         connection = self._connection
         assert connection is not None
         try:
             while self._parser.status is None:
                 data = connection.receive(0.0)
                 if not data:
-                    raise failure
+                    return False
                 self._parser.feed(data)
         except (OSError, BadReplyError):
-            raise failure from None
+            return False
         self._timeline.first_byte = self._clock.monotonic()
         self._parser.keep_alive = False
         self._finish_if_complete()
+        return True
 
     def _advance(self, awaited: str) -> None:
         """Take in what comes next; a failure cuts the connection."""
@@ -167,10 +172,13 @@ class Response:
             parser.feed(data)
         except TimeoutError:
             self.cut()
-            late = failures.read_timeout(
-                origin, timeout=timeout or 0.0, awaited=awaited, reused=reused
-            )
-            raise failures.late(late, by, stage=failures.stage_of(parser.is_begun)) from None
+            raise failures.late(
+                failures.read_timeout(
+                    origin, timeout=timeout or 0.0, awaited=awaited, reused=reused
+                ),
+                by,
+                stage=failures.stage_of(parser.is_begun),
+            ) from None
         except BadReplyError as error:
             failures.bare(error)  # the parser has it, and we the parser
             return  # what came before it is read first
