@@ -351,6 +351,24 @@ def test_server_sees_the_parent_cut_though_a_forked_child_lives():
         asyncio.run(scenario())
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_forked_child_may_go_on_with_the_loop():
+    """It knows the parent's sockets by their numbers, which new ones must not get."""
+    client = aio.AsyncConnections()
+    with RawServer(forever(reply())) as server, asyncio.Runner() as runner:
+        runner.run(fetch(client, server.url))
+        child = os.fork()
+        if child == 0:
+            body = b""
+            try:
+                body = runner.run(fetch(client, server.url))
+            finally:
+                os._exit(0 if body == b"ok" else 1)
+        _, status = os.waitpid(child, 0)
+
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
 @pytest.mark.parametrize("version", ["1.1", "2"])
 def test_client_closed_between_two_pieces_of_a_body_ends_the_call(version):
     async def pieces():

@@ -174,13 +174,17 @@ class Link(Aging, Awaited, asyncio.Protocol, ABC):
         """Close at once, so that the server stops, and free the place; never raises."""
 
     def forget(self) -> None:
-        """Close a forked child's copy only: with it the server would not see the parent close.
+        """Let go of the parent's socket in a forked child, or its server would not see it close.
 
-        The transport is left alone, since its end would take the parent's out of its selector.
+        The transport is left alone, since its end would take the socket out of the parent's
+        selector. So its descriptor stays, and leads nowhere: a loop that the child goes on
+        with knows it by its number, which no new socket may get.
         """
         self.is_cut = True
-        with suppress(OSError):
-            os.close(self._sock.detach())
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        with suppress(OSError):  # it is closed
+            os.dup2(nowhere, self._sock.fileno(), inheritable=False)
+        os.close(nowhere)
 
     # What becomes of what has come.
 
