@@ -159,15 +159,19 @@ class Later:
     __slots__ = ("_made", "_make")
 
     def __init__(self, make: Callable[[], CallReport]) -> None:
-        self._make = make
+        self._make: Callable[[], CallReport] | None = make
         self._made: CallReport | None = None
 
     def get(self) -> CallReport:
-        """The report; the same one each time."""
-        made = self._made
-        if made is None:
-            made = self._made = self._make()
-        return made
+        """The report; the same one each time, for whichever thread."""
+        make = self._make
+        if make is not None:
+            made = make()
+            if self._made is None:  # else another thread was faster
+                self._made = made
+            self._make = None  # with what it was made of
+        assert self._made is not None
+        return self._made
 
 
 def _ms(seconds: float) -> str:
