@@ -112,6 +112,7 @@ class AsyncConnections:
         self._check_open()
         home, route = await home_of_loop(), self._routes.to(call.origin)
         pool = home.pool_of(route)
+        pool.allow(self._limit or 0)
         number = min(number, self._limit or number)
         opened: list[Lane] = []
         try:

@@ -108,10 +108,11 @@ class Connections:
         self._check_open()
         if self._streams is not None:
             return self._streams.prewarm(call, number)
+        limit = self._limit or 0
         number = min(number, self._limit or number)
         route, opened = self._routes.to(call.origin), list[SocketConnection]()
         try:
-            while (pool := LOBBY.reserve(route, number - len(opened))) is not None:
+            while (pool := LOBBY.reserve(route, number - len(opened), limit)) is not None:
                 opened.append(self._open(route, pool, call, Timeline()))
         finally:
             expires = route.life.until(REAL(), self._options.idle_expiry)

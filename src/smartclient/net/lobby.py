@@ -128,12 +128,16 @@ class Lobby:
             self._reclaim()
         return waiter
 
-    def reserve(self, route: Route, spare: int) -> Pool[SocketConnection] | None:
-        """The pool of `route` with a place held in it, unless `spare` connections are idle."""
+    def reserve(self, route: Route, spare: int, limit: int) -> Pool[SocketConnection] | None:
+        """The pool of `route` with a place held in it, unless `spare` connections are idle.
+
+        It has `limit` places at least.
+        """
         try:
             with self._lock:
                 self._settle()
                 pool = self._pools.get(route, life=route.life)
+                pool.allow(limit)
                 is_held = len(pool.idle) < spare and pool.reserve()
         finally:
             self._reclaim()
