@@ -227,6 +227,10 @@ class Attempt(Struct):
     maybe_processed: bool = False
     ended: float | None = None
 
+    def end(self, at: float) -> None:
+        """It is over; whoever keeps its record keeps no socket."""
+        self.ended, self.timeline.carrier = at, None
+
 
 class Trace(Struct):
     """The record of one call, filled in by the transport as it goes.

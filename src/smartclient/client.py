@@ -102,7 +102,10 @@ class Client:
         reply.handle.begin()
         error = not_events(reply)
         reply.handle.close()
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # its traceback has this frame
 
     def _fetch(self, path: str, params: Mapping[str, Any], *required: str, kind: Any = None) -> Any:
         reply, performer = self._send(path, params, required)
@@ -193,7 +196,10 @@ class AsyncClient:
         await reply.handle.begin()
         error = not_events(reply)
         await reply.handle.close()
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # its traceback has this frame
 
     async def _fetch(
         self, path: str, params: Mapping[str, Any], *required: str, kind: Any = None

@@ -159,15 +159,16 @@ class Later:
     __slots__ = ("_made", "_make")
 
     def __init__(self, make: Callable[[], CallReport]) -> None:
-        self._make = make
-        self._made: CallReport | None = None
+        self._make: Callable[[], CallReport] | None = make
+        self._made: dict[str, CallReport] = {}
 
     def get(self) -> CallReport:
-        """The report; the same one each time, or an equal one where threads ask at once."""
-        made = self._made
-        if made is None:
-            made = self._made = self._make()
-        return made
+        """The report; the same one each time, for whichever thread."""
+        make = self._make
+        if make is not None:
+            self._made.setdefault("report", make())  # in one step: others may ask at once
+            self._make = None  # with what it was made of
+        return self._made["report"]
 
 
 def _ms(seconds: float) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import pytest
 
+import server_reference
 from smartclient._call import Timeline, Timeout
 from smartclient._errors import ExchangeError
 from smartclient.net import NetOptions, aio
@@ -328,3 +329,58 @@ def test_forked_child_leaves_the_loops_connections_to_its_parent():
         asyncio.run(scenario())
 
     assert server.num_connections == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_server_sees_the_parent_cut_though_a_forked_child_lives():
+    """A copy in the child would keep the connection open, and the server at work."""
+
+    async def scenario():
+        response = await aio.AsyncConnections().exchange(a_call(server.url), Timeline())
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+        try:
+            response.cut()
+            assert await asyncio.to_thread(server.wait_closed, 1)
+        finally:
+            os.kill(child, signal.SIGKILL)
+            await asyncio.to_thread(os.waitpid, child, 0)
+
+    with RawServer(silent) as server:
+        asyncio.run(scenario())
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_forked_child_may_go_on_with_the_loop():
+    """It knows the parent's sockets by their numbers, which new ones must not get."""
+    client = aio.AsyncConnections()
+    with RawServer(forever(reply())) as server, asyncio.Runner() as runner:
+        runner.run(fetch(client, server.url))
+        child = os.fork()
+        if child == 0:
+            body = b""
+            try:
+                body = runner.run(fetch(client, server.url))
+            finally:
+                os._exit(0 if body == b"ok" else 1)
+        _, status = os.waitpid(child, 0)
+
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+@pytest.mark.parametrize("version", ["1.1", "2"])
+def test_client_closed_between_two_pieces_of_a_body_ends_the_call(version):
+    async def pieces():
+        yield b"{"
+        await client.close()
+        yield b"}"
+
+    async def scenario():
+        with pytest.raises(ExchangeError, match="cut on this side"):
+            await client.exchange(a_call(server.base_url, body=pieces()), Timeline())
+        assert aio.counts()[1:] == (0, 0)
+
+    client = aio.AsyncConnections(NetOptions(http_version=version))
+    with server_reference.scripted("Hello there") as server:
+        asyncio.run(scenario())

@@ -355,6 +355,20 @@ def test_prewarming_opens_no_more_than_the_client_may_use(side):
         side.run(scenario)
 
 
+def test_prewarming_opens_as_many_as_the_client_may_use(side, monkeypatch):
+    """Its own limit may be higher than that of a pool."""
+    monkeypatch.setattr(pools, "MOST_CONNECTIONS", 2)
+
+    async def scenario():
+        connections = kinds[side.name](NetOptions(max_connections=4))
+        opened = connections.prewarm(a_call(server.url), 4)
+        assert (opened if isinstance(opened, int) else await opened) == 4
+
+    kinds = {"blocking": blocking.Connections, "asyncio": aio.AsyncConnections}
+    with RawServer(silent) as server:
+        side.run(scenario)
+
+
 @pytest.mark.sdk
 def test_the_limits_of_an_sdks_http_client_are_its_own_on_top():
     script = [Head(200), Wait(0.02), Body(b"{}"), End()]

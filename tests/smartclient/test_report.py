@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import weakref
 
 import pytest
 
 from smartclient._call import Attempt, Span, Timeline
-from smartclient.report import CallReport, Stage, attempt_report, server_stages, timeline_stages
+from smartclient.report import (
+    CallReport,
+    Later,
+    Stage,
+    attempt_report,
+    server_stages,
+    timeline_stages,
+)
 from smartclient.wire import Usage
 
 
@@ -126,3 +134,30 @@ def test_what_is_unknown_is_left_out_of_the_picture():
 
 def test_a_failure_stands_in_the_place_of_the_status():
     assert "  connect  " in a_report(error="connect").waterfall().splitlines()[0]
+
+
+def test_report_that_two_threads_ask_for_is_one():
+    def make() -> CallReport:
+        if not made:
+            made.append(a_report())
+            made.append(later.get())  # the other thread, which is faster
+        return a_report()
+
+    made: list[CallReport] = []
+    later = Later(make)
+
+    assert later.get() is made[1] is later.get()
+
+
+def test_report_once_made_keeps_nothing_that_it_was_made_of():
+    class Ingredient:
+        """Such as a connection's timeline."""
+
+    ingredient = Ingredient()
+    watched = weakref.ref(ingredient)
+    later = Later(lambda kept=ingredient: a_report())
+    del ingredient
+
+    later.get()
+
+    assert watched() is None

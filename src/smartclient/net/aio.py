@@ -112,6 +112,7 @@ class AsyncConnections:
         self._check_open()
         home, route = await home_of_loop(), self._routes.to(call.origin)
         pool = home.pool_of(route)
+        pool.allow(self._limit or 0)
         number = min(number, self._limit or number)
         opened: list[Lane] = []
         try:
@@ -204,17 +205,20 @@ class AsyncConnections:
         pool.leave(waiter)
         self._check_open()
         counted = pool.counts
-        error = failures.pool_timeout(
-            call.origin,
-            timeout=call.timeout.pool or 0.0,
-            waited=loop.time() - started,
-            limit=pool.limit,
-            active=counted.active,
-            queued=counted.queued,
-            held=holders(pool.active),
-            is_own=isinstance(pool, Limiter),
+        raise failures.late(
+            failures.pool_timeout(
+                call.origin,
+                timeout=call.timeout.pool or 0.0,
+                waited=loop.time() - started,
+                limit=pool.limit,
+                active=counted.active,
+                queued=counted.queued,
+                held=holders(pool.active),
+                is_own=isinstance(pool, Limiter),
+            ),
+            by,
+            stage="pool",
         )
-        raise failures.late(error, by, stage="pool")
 
     async def _fit_lane(self, connection: Link, held: tuple[str, str, float]) -> Lane | None:
         """What carries a call on `connection`; `None`: it cannot carry another one."""

@@ -130,7 +130,10 @@ class Response:
             return True
         if failure.sent == "nothing" and timeline.reused and failure.kind == "write":
             return False
-        raise failure
+        try:
+            raise failure
+        finally:
+            del failure  # its traceback has this frame
 
     async def _write_all(self, head: bytes) -> ExchangeError | None:
         connection, call, parser = self._connection, self._call, self._parser
@@ -164,6 +167,8 @@ class Response:
         if self._parser.status is not None:
             return None  # it came while this piece was made
         origin, reused = self._call.origin, timeline.reused
+        if not self._is_mine():  # closed while this piece was made
+            raise failures.closed_by_us(origin, sent=connection.sent, reused=reused)
         timeout, by = timeline.within(self._call.timeout.write)
         try:
             await connection.write(data, timeout)
@@ -173,11 +178,12 @@ class Response:
             )
             return failures.late(late, by, stage="send")
         except OSError as error:
+            failures.bare(error)  # it is the connection's
             if connection.is_cut:
                 raise failures.closed_by_us(origin, sent=connection.sent, reused=reused) from None
             return failures.unsent(origin, error, sent=connection.sent, reused=reused)
         except BadReplyError as error:
-            return failures.broken(origin, error, reused=reused)
+            return failures.broken(origin, failures.bare(error), reused=reused)
         return None
 
     async def _read_head(self) -> None:
@@ -205,10 +211,13 @@ class Response:
             await connection.wait(timeout)
         except TimeoutError:
             self.cut()
-            late = failures.read_timeout(
-                origin, timeout=timeout or 0.0, awaited=awaited, reused=reused
-            )
-            raise failures.late(late, by, stage=failures.stage_of(self._parser.is_begun)) from None
+            raise failures.late(
+                failures.read_timeout(
+                    origin, timeout=timeout or 0.0, awaited=awaited, reused=reused
+                ),
+                by,
+                stage=failures.stage_of(self._parser.is_begun),
+            ) from None
         except BaseException:
             self.cut()
             raise

@@ -6,7 +6,7 @@ import asyncio
 import socket
 
 from .._call import Origin
-from .failures import BadReplyError
+from .failures import BadReplyError, bare
 from .link import Keep, Lane, Link
 from .pool import Pool
 
@@ -83,5 +83,5 @@ class Approach(Link):
         self._fail(ConnectionResetError("the proxy closed"))
 
     def _fail(self, failure: BadReplyError | OSError) -> None:
-        self.failure = self.failure or failure
+        self.failure = self.failure or bare(failure)
         self.notify()

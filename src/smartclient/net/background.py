@@ -84,7 +84,10 @@ class Background:
         except BaseException:
             self.tell(desk.cancel)
             raise
-        return outcome.result()
+        try:
+            return outcome.result()
+        finally:
+            del outcome  # it has the error, whose traceback has this frame
 
     def start(self, coroutine: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Have a coroutine run there, soon; never blocks, never raises."""
@@ -117,6 +120,7 @@ class _Desk:
             self._task.add_done_callback(self._tell)
 
     def _tell(self, task: asyncio.Task[Any]) -> None:
+        self._task = None  # it may have an error, whose traceback has this desk
         # A daemon's thread stays where it is when the process ends, as with any socket.
         if not self._background.is_ending:
             self._inbox.put(task)

@@ -108,10 +108,11 @@ class Connections:
         self._check_open()
         if self._streams is not None:
             return self._streams.prewarm(call, number)
+        limit = self._limit or 0
         number = min(number, self._limit or number)
         route, opened = self._routes.to(call.origin), list[SocketConnection]()
         try:
-            while (pool := LOBBY.reserve(route, number - len(opened))) is not None:
+            while (pool := LOBBY.reserve(route, number - len(opened), limit)) is not None:
                 opened.append(self._open(route, pool, call, Timeline()))
         finally:
             expires = route.life.until(REAL(), self._options.idle_expiry)
@@ -181,17 +182,20 @@ class Connections:
             return REAL() - started
         self._check_open()
         counted = pool.counts
-        error = failures.pool_timeout(
-            call.origin,
-            timeout=call.timeout.pool or 0.0,
-            waited=REAL() - started,
-            limit=pool.limit,
-            active=counted.active,
-            queued=counted.queued,
-            held=LOBBY.holders(pool),
-            is_own=isinstance(pool, Limiter),
+        raise failures.late(
+            failures.pool_timeout(
+                call.origin,
+                timeout=call.timeout.pool or 0.0,
+                waited=REAL() - started,
+                limit=pool.limit,
+                active=counted.active,
+                queued=counted.queued,
+                held=LOBBY.holders(pool),
+                is_own=isinstance(pool, Limiter),
+            ),
+            by,
+            stage="pool",
         )
-        raise failures.late(error, by, stage="pool")
 
     def _open(
         self, route: Route, pool: Pool[SocketConnection], call: Call, timeline: Timeline

@@ -63,7 +63,7 @@ class Opener:
                 try:
                     answer = self._perform(step)
                 except (OSError, UnicodeError) as error:
-                    step = steps.throw(error)
+                    step = steps.throw(failures.bare(error))
                 else:
                     step = steps.send(answer)
         except StopIteration:

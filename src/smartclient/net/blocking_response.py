@@ -119,12 +119,16 @@ class Response:
         timeline.reused, timeline.carrier = connection.num_exchanges > 0, connection.carrier
         connection.num_exchanges += 1
         started = self._clock.monotonic()
-        failure = _write(connection, self._call, head, timeline, self._came_first)
+        failure = _write(connection, self._call, head, timeline, self._is_refused)
         timeline.send = Span(started, self._clock.monotonic())
         if failure is not None:
             if failure.sent == "nothing" and timeline.reused and failure.kind == "write":
                 return False
-            self._read_refusal(failure)
+            if not self._is_refused():
+                try:
+                    raise failure
+                finally:
+                    del failure  # its traceback has this frame
         return True
 
     def _read_head(self) -> None:
@@ -135,41 +139,24 @@ class Response:
         self.reason, self.headers = parser.reason, parser.headers
         self.protocol = timeline.protocol = parser.protocol
 
-    def _read_refusal(self, failure: ExchangeError) -> None:
-        """Look for a reply that came before the request was written, such as a 413."""
+    def _is_refused(self) -> bool:
+        """Whether a reply came before the request was written, such as a 413."""
         connection = self._connection
         assert connection is not None
         try:
             while self._parser.status is None:
                 data = connection.receive(0.0)
                 if not data:
-                    raise failure
+                    return False
                 self._parser.feed(data)
-        except (OSError, BadReplyError):
-            raise failure from None
-        self._is_refused()
-
-    def _came_first(self) -> bool:
-        """Whether a reply is here while the request waits for room: nobody reads the rest."""
-        connection, parser = self._connection, self._parser
-        assert connection is not None
-        try:
-            if data := connection.receive(0.0):
-                parser.feed(data)
         except BadReplyError:
             return True  # told when the reply is read
         except OSError:
-            return False  # it has not come, or the write says what is wrong
-        if parser.status is None:
             return False
-        self._is_refused()
-        return True
-
-    def _is_refused(self) -> None:
-        """The reply is here before the request was written: its connection is used up."""
         self._timeline.first_byte = self._clock.monotonic()
         self._parser.keep_alive = False
         self._finish_if_complete()
+        return True
 
     def _advance(self, awaited: str) -> None:
         """Take in what comes next; a failure cuts the connection."""
@@ -190,11 +177,15 @@ class Response:
             parser.feed(data)
         except TimeoutError:
             self.cut()
-            late = failures.read_timeout(
-                origin, timeout=timeout or 0.0, awaited=awaited, reused=reused
-            )
-            raise failures.late(late, by, stage=failures.stage_of(parser.is_begun)) from None
-        except BadReplyError:
+            raise failures.late(
+                failures.read_timeout(
+                    origin, timeout=timeout or 0.0, awaited=awaited, reused=reused
+                ),
+                by,
+                stage=failures.stage_of(parser.is_begun),
+            ) from None
+        except BadReplyError as error:
+            failures.bare(error)  # the parser has it, and we the parser
             return  # what came before it is read first
         except OSError as error:
             self.cut()

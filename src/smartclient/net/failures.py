@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from .._call import Deadline, Origin
 from .._errors import ExchangeError, ExchangeKind, Sent
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadReplyError",
+    "bare",
     "broken",
     "client_closed",
     "closed_by_us",
@@ -33,12 +34,27 @@ __all__ = [
 ]
 
 
+E = TypeVar("E", bound=BaseException)
+
+
 class BadReplyError(Exception):
     """What came is no reply, or not all of one; raised by the parser, which knows no origin."""
 
     def __init__(self, kind: ExchangeKind, message: str) -> None:
         self.kind: ExchangeKind = kind
         super().__init__(message)
+
+
+def bare(error: E) -> E:
+    """`error` to be kept by a connection or a reply, without the frames that it went through.
+
+    They hold who keeps it, and the call with its body: a cycle, which only the collector ends.
+    """
+    behind: BaseException | None = error
+    while behind is not None:
+        behind.__traceback__ = None
+        behind = behind.__cause__ or behind.__context__
+    return error
 
 
 def client_closed() -> RuntimeError:

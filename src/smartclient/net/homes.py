@@ -78,7 +78,7 @@ class Home:
                 connection.evict(owner)
 
     def forget(self) -> None:
-        """Touch nothing any more: in a forked child the sockets are the parent's."""
+        """Let go of what is the parent's, in a forked child, and touch nothing else of it."""
         for pool in self.pools.by_key.values():
             for connection in (*pool.idle, *pool.active):
                 connection.forget()
@@ -121,14 +121,15 @@ async def home_of_loop() -> Home:
     home = _homes.get(loop)
     if home is None:
         for closed in [known for known in list(_homes) if known.is_closed()]:
-            remember(_homes.pop(closed).pools)
+            if (gone := _homes.pop(closed, None)) is not None:  # else another thread found it too
+                remember(gone.pools)
         home = _homes[loop] = Home(loop)
         await home.start()
     return home
 
 
 def _forget_parent() -> None:
-    # Kept, not closed: a transport's end would take its socket out of the parent's selector.
+    # Kept, not collected: a transport's end would take its socket out of the parent's selector.
     _inherited.extend(_homes.values())
     _homes.clear()
     for home in _inherited:

@@ -7,6 +7,7 @@ costs two small buffers.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -173,8 +174,17 @@ class Link(Aging, Awaited, asyncio.Protocol, ABC):
         """Close at once, so that the server stops, and free the place; never raises."""
 
     def forget(self) -> None:
-        """Touch nothing any more: in a forked child the socket is the parent's."""
+        """Let go of the parent's socket in a forked child, or its server would not see it close.
+
+        The transport is left alone, since its end would take the socket out of the parent's
+        selector. So its descriptor stays, and leads nowhere: a loop that the child goes on
+        with knows it by its number, which no new socket may get.
+        """
         self.is_cut = True
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        with suppress(OSError):  # it is closed
+            os.dup2(nowhere, self._sock.fileno(), inheritable=False)
+        os.close(nowhere)
 
     # What becomes of what has come.
 

@@ -62,69 +62,85 @@ class Lobby:
             connection.forget()
 
     def counts(self) -> Counts:
-        with self._lock:
-            self._settle()
-            found = self._pools.counts
-        self._reclaim()
+        try:
+            with self._lock:
+                self._settle()
+                found = self._pools.counts
+        finally:
+            self._reclaim()
         return found
 
     def holders(self, pool: Pool[C]) -> list[str]:
         """Who has held what `pool` has for longest."""
-        with self._lock:
-            self._settle()
-            active = list(pool.active)
-        self._reclaim()
+        try:
+            with self._lock:
+                self._settle()
+                active = list(pool.active)
+        finally:
+            self._reclaim()
         return holders(active)
 
     def close_idle(self) -> None:
-        with self._lock:
-            self._settle()
-            idle = self._pools.expire(float("inf"))
-        for connection in idle:
-            connection.cut()
-        self._reclaim()
+        try:
+            with self._lock:
+                self._settle()
+                idle = self._pools.expire(float("inf"))
+            for connection in idle:
+                connection.cut()
+        finally:
+            self._reclaim()
 
     def enter(
         self, route: Route, now: float, owner: object
     ) -> tuple[Pool[SocketConnection], SocketConnection | None, Ticket[SocketConnection] | None]:
         """An idle connection, or a waiter to `wait` with, or neither: a place to open one."""
         waiter: Ticket[SocketConnection] | None = None
-        with self._lock:
-            self._settle()
-            old = self._pools.sweep(now)
-            pool = self._pools.get(route, life=route.life)
-            connection = pool.take(now)
-            if connection is not None:
-                connection.owner = owner
-            elif not pool.reserve():
-                waiter = Ticket(owner)
-                pool.wait(waiter)
-            if pool.expired:
-                old += pool.expired
-                pool.expired.clear()
-        for expired in old:
-            expired.cut()
-        self._reclaim()
+        try:
+            with self._lock:
+                self._settle()
+                old = self._pools.sweep(now)
+                pool = self._pools.get(route, life=route.life)
+                connection = pool.take(now)
+                if connection is not None:
+                    connection.owner = owner
+                elif not pool.reserve():
+                    waiter = Ticket(owner)
+                    pool.wait(waiter)
+                if pool.expired:
+                    old += pool.expired
+                    pool.expired.clear()
+            for expired in old:
+                expired.cut()
+        finally:
+            self._reclaim()
         return pool, connection, waiter
 
     def admit(self, place: Place, route: Route, owner: object, limit: int) -> Ticket[Place] | None:
         """Take a place under `owner`'s own limit, or a waiter to `wait` for one with."""
         waiter: Ticket[Place] | None = None
-        with self._lock:
-            self._settle()
-            if not self._pools.admit(place, route, owner, limit):
-                waiter = Ticket[Place](owner)
-                place.pool.wait(waiter)
-        self._reclaim()
+        try:
+            with self._lock:
+                self._settle()
+                if not self._pools.admit(place, route, owner, limit):
+                    waiter = Ticket[Place](owner)
+                    place.pool.wait(waiter)
+        finally:
+            self._reclaim()
         return waiter
 
-    def reserve(self, route: Route, spare: int) -> Pool[SocketConnection] | None:
-        """The pool of `route` with a place held in it, unless `spare` connections are idle."""
-        with self._lock:
-            self._settle()
-            pool = self._pools.get(route, life=route.life)
-            is_held = len(pool.idle) < spare and pool.reserve()
-        self._reclaim()
+    def reserve(self, route: Route, spare: int, limit: int) -> Pool[SocketConnection] | None:
+        """The pool of `route` with a place held in it, unless `spare` connections are idle.
+
+        It has `limit` places at least.
+        """
+        try:
+            with self._lock:
+                self._settle()
+                pool = self._pools.get(route, life=route.life)
+                pool.allow(limit)
+                is_held = len(pool.idle) < spare and pool.reserve()
+        finally:
+            self._reclaim()
         return pool if is_held else None
 
     def wait(self, pool: Pool[C], ticket: Ticket[C], timeout: float | None) -> bool:
@@ -134,20 +150,24 @@ class Lobby:
         except BaseException:
             self._do(partial(pool.leave, ticket))
             raise
-        with self._lock:
-            self._settle()  # it may have been granted just as the time ran out
-            if not ticket.is_granted:
-                pool.leave(ticket)
-        self._reclaim()
+        try:
+            with self._lock:
+                self._settle()  # it may have been granted just as the time ran out
+                if not ticket.is_granted:
+                    pool.leave(ticket)
+        finally:
+            self._reclaim()
         return ticket.is_granted
 
     def swap(self, connection: SocketConnection, now: float) -> SocketConnection | None:
         """Another idle connection for a dead one, or `None`: a place to open one."""
-        with self._lock:
-            self._settle()
-            is_ours = connection in connection.pool.active
-            other = connection.pool.swap(connection, now) if is_ours else None
-        self._reclaim()
+        try:
+            with self._lock:
+                self._settle()
+                is_ours = connection in connection.pool.active
+                other = connection.pool.swap(connection, now) if is_ours else None
+        finally:
+            self._reclaim()
         if not is_ours:
             raise failures.client_closed()  # evicted just now
         return other
@@ -201,6 +221,7 @@ class Lobby:
         self._reclaim()
 
     def _reclaim(self) -> None:
+        """Do what was left while the lock was held: at the end of whoever holds it, in any way."""
         while self._later and self._lock.acquire(blocking=False):
             try:
                 self._settle()

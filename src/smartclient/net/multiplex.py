@@ -10,7 +10,7 @@ import asyncio
 import socket
 
 from .._call import Origin
-from .failures import BadReplyError
+from .failures import BadReplyError, bare
 from .http2 import Http2
 from .http2_reply import StreamReply
 from .http2_request import Fields
@@ -191,7 +191,7 @@ class Multiplex(Link):
 
     def _fail(self, failure: BadReplyError | OSError) -> None:
         if self.failure is None:
-            self.failure = failure
+            self.failure = bare(failure)
         self.notify()  # a handshake waits here
         if not self.is_cut:
             self._close()

@@ -55,10 +55,13 @@ async def open_stream(
             return await opening.run()
     except TimeoutError:
         waited, stage = REAL() - started, opening.stage
-        error = failures.unopened_in_time(
-            route.origin, stage=stage, timeout=timeout or 0.0, waited=waited, via=route.proxy
-        )
-        raise failures.late(error, by, stage=stage) from None
+        raise failures.late(
+            failures.unopened_in_time(
+                route.origin, stage=stage, timeout=timeout or 0.0, waited=waited, via=route.proxy
+            ),
+            by,
+            stage=stage,
+        ) from None
 
 
 class _Opening:
@@ -89,7 +92,7 @@ class _Opening:
                 try:
                     answer = await self._perform(step)
                 except (OSError, UnicodeError) as error:
-                    step = steps.throw(error)
+                    step = steps.throw(failures.bare(error))
                 else:
                     step = steps.send(answer)
         except StopIteration:

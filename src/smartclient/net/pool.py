@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from math import inf
 from typing import Generic, NamedTuple, TypeVar
 
 from .lifetime import Lifetime
@@ -297,13 +298,12 @@ class Pool(Generic[C]):
             waiter.wake()
 
     def expire(self, now: float) -> None:
-        """Move idle connections that are too old to `expired`, oldest first."""
-        while self.idle:
-            connection, expires = next(iter(self.idle.items()))
-            if expires is None or expires > now:
-                return
-            del self.idle[connection]
-            self._expire(connection)
+        """Move idle connections that are too old to `expired`, oldest first; at `inf` all."""
+        for connection, expires in list(self.idle.items()):
+            # Each has an end of its own: of a client's options, or as its server said.
+            if now == inf or (expires is not None and expires <= now):
+                del self.idle[connection]
+                self._expire(connection)
 
     @property
     def _is_full(self) -> bool:

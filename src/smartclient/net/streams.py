@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from .._call import Call, Origin, Timeline
 from .._errors import Sent
-from .failures import BadReplyError
+from .failures import BadReplyError, bare
 from .http1 import ReplyParser
 from .http1_request import LAST_CHUNK, chunk, joined
 from .limits import free_place
@@ -229,7 +229,7 @@ class StreamConnection(Link):
 
     def _fail(self, failure: BadReplyError | OSError) -> None:
         if self.failure is None:
-            self.failure = failure
+            self.failure = bare(failure)
         if self.is_draining or self in self.pool.idle:
             self.drop()
         self.notify()

@@ -45,6 +45,7 @@ class Awaited:
         finally:
             if self._waiter is waiter:
                 self._waiter = None
+            del waiter  # it has the error, whose traceback has this frame
 
     def notify(self) -> None:
         """Something happened: whoever waits goes on."""

@@ -101,7 +101,7 @@ class _Ending:
         if self.is_over:
             return []
         self.is_over = True
-        self._attempt.ended = outcome.at
+        self._attempt.end(outcome.at)
         return [_last(tap, outcome) for tap in self.intake.take_taps()]
 
     def _came(self, data: bytes) -> Chunk | None:

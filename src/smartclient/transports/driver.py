@@ -109,7 +109,7 @@ class _Performing:
 
     def _failed(self, attempt: Attempt, error: ExchangeError) -> None:
         attempt.error, attempt.maybe_processed = error.kind, error.maybe_processed
-        attempt.ended = self._clock.monotonic()
+        attempt.end(self._clock.monotonic())
 
     def _reply(self, call: Call, response: Response | AsyncResponse, attempt: Attempt) -> Reply:
         attempt.status = response.status
@@ -163,7 +163,7 @@ class Performer(_Performing):
             self._failed(attempt, error)
             raise
         except BaseException:  # cancelled, for one
-            attempt.ended = self._clock.monotonic()
+            attempt.end(self._clock.monotonic())
             raise
         reply = self._reply(call, response, attempt)
         reply.handle = Body(
@@ -237,7 +237,7 @@ class AsyncPerformer(_Performing):
             self._failed(attempt, error)
             raise
         except BaseException:  # cancelled, for one
-            attempt.ended = self._clock.monotonic()
+            attempt.end(self._clock.monotonic())
             raise
         reply = self._reply(call, response, attempt)
         reply.handle = AsyncBody(

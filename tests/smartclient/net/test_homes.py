@@ -9,6 +9,7 @@ import weakref
 
 import pytest
 
+from smartclient.net import homes
 from smartclient.net.homes import Home, all_homes, home_of_loop
 from smartclient.net.options import REAL
 from smartclient.net.pool import Counts
@@ -53,6 +54,23 @@ def test_loop_closed_without_its_generators_is_forgotten_at_the_next_call():
     loop = asyncio.new_event_loop()
     loop.run_until_complete(home_of_loop())
     loop.close()
+
+    asyncio.run(home_of_loop())
+
+    assert loop not in all_homes()
+
+
+def test_closed_loop_may_be_found_by_two_threads_at_once():
+    class Raced(asyncio.SelectorEventLoop):
+        def is_closed(self) -> bool:
+            if asyncio._get_running_loop() is not self:
+                homes._homes.pop(self, None)  # the other thread is faster
+            return super().is_closed()
+
+    loop = Raced()
+    loop.run_until_complete(home_of_loop())
+    loop.close()
+    homes._homes[loop] = Home(loop)
 
     asyncio.run(home_of_loop())
 
@@ -112,17 +130,19 @@ def test_eviction_cuts_the_owners_connections_only(owner):
     asyncio.run(scenario())
 
 
-def test_forgotten_connections_are_not_touched():
+def test_forgotten_connections_are_let_go_of_and_not_ended():
     async def scenario():
         home = await home_of_loop()
         connection = await entered(home)
+        parents = connection._sock.dup()
         home.forget()
         connection.drop()
         connection.peer.setblocking(False)
         with pytest.raises(BlockingIOError):
             connection.peer.recv(1)
-        connection.is_cut = False
-        connection.drop()
+        parents.close()
+        assert connection.peer.recv(1) == b""
+        connection._transport.abort()
         connection.peer.close()
 
     asyncio.run(scenario())

@@ -193,3 +193,21 @@ def test_rest_of_a_large_body_is_not_copied():
 
 def test_empty_piece_is_no_chunk_because_that_would_end_the_body():
     assert (chunk(b""), chunk(b"x" * 16)) == (b"", b"10\r\n" + b"x" * 16 + b"\r\n")
+
+
+def test_head_kept_by_another_thread_meanwhile_is_not_sent():
+    """Calls with the same fields share them, and so what was written of them last."""
+    headers = Headers({"x-api-key": "a-key"})
+    other = a_call("http://host/other", headers=headers)
+
+    class Interrupted(str):
+        def __eq__(self, text: object) -> bool:
+            head_of(other)  # the other's turn, while ours is found to be the same
+            return str(self) == text
+
+        __hash__ = str.__hash__
+
+    head_of(a_call("http://host/mine", headers=headers))
+    head = head_of(a_call("http://host/mine", headers=headers, method=Interrupted("POST")))
+
+    assert head.startswith(b"POST /mine ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -171,3 +172,21 @@ def test_connection_left_alone_is_closed_when_another_origin_is_called():
     lobby.enter(a_route("b.example"), 1000.0, None)
 
     assert connection.sock.fileno() == -1
+
+
+def test_what_was_left_for_a_thread_is_done_though_that_is_interrupted():
+    """Ctrl-C in the main thread must not keep what others gave back meanwhile from who waits."""
+
+    class Interrupted:
+        @property
+        def life(self) -> object:
+            threads.submit(lobby.release, connection, None).result(5)  # finds the lock held
+            raise KeyboardInterrupt
+
+    lobby = Lobby()
+    connection = entered(lobby)
+    with ThreadPoolExecutor(1) as threads, pytest.raises(KeyboardInterrupt):
+        lobby.enter(Interrupted(), 0.0, None)
+
+    assert lobby._pools.counts == Counts(idle=1)
+    lobby.close_idle()

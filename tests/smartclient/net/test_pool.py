@@ -75,6 +75,28 @@ def test_connection_without_expiry_stays():
     assert pool.take(1e9) == "a"
 
 
+@pytest.mark.parametrize(
+    "first", [pytest.param(None, id="for-ever"), pytest.param(60.0, id="late")]
+)
+def test_connection_expires_though_one_that_was_released_before_lives_longer(first):
+    pool = a_pool("a", "b")
+    for name, expires in zip((pool.take(0.0), pool.take(0.0)), (first, 5.0), strict=True):
+        pool.release(name, expires)
+
+    pool.expire(6.0)
+
+    assert (pool.counts.idle, len(pool.expired)) == (1, 1)
+
+
+def test_all_that_is_idle_expires_at_the_end_of_time():
+    pool = a_pool("a")
+    pool.release(pool.take(0.0), None)
+
+    pool.expire(float("inf"))
+
+    assert pool.expired == ["a"]
+
+
 def test_released_connection_goes_to_the_one_who_waits_longest():
     woken: list[str] = []
     pool = a_pool("a", limit=1)

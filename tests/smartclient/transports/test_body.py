@@ -73,6 +73,17 @@ def test_chunks_come_as_they_were_read(world):
     assert world.do(body.next()) is None
 
 
+def test_record_of_a_body_that_is_over_keeps_no_socket(world):
+    reply, _ = world.reply(a_stream(START, text("Paris"), STOP))
+    attempt = reply.handle._attempt
+    attempt.timeline.carrier = ("a socket", None)
+    assert "network_stream" in reply.handle.extensions
+
+    world.do(reply.handle.close())
+
+    assert attempt.timeline.carrier is None
+
+
 def test_what_was_peeked_at_is_handed_on_first(world):
     reply, response = world.reply(a_stream(START, text("Paris"), STOP))
     body = reply.handle
