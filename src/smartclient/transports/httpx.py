@@ -79,6 +79,12 @@ class _Adapter:
                 kind="unsupported",
                 origin=str(origin),
             )
+        if origin.port > 65_535:
+            raise ExchangeError(
+                f"a port is at most 65535, and the request's URL has {origin.port}",
+                kind="unsupported",
+                origin=str(origin),
+            )
         body = body_of(request)
         adapter = recognise(request.method, target.partition("?")[0])
         payload = _payload(body) if adapter is not None else None
