@@ -129,8 +129,9 @@ class Headers:
         return hash(self.fields)
 
     def __repr__(self) -> str:
-        # Names only: values may be keys.
-        return f"Headers({', '.join(key for key, _ in self.fields)})"
+        # Names only, and those that are: values may be keys, and so may what is no name.
+        names = (key if key.isascii() and key.isprintable() else "?" for key, _ in self.fields)
+        return f"Headers({', '.join(names)})"
 
 
 class Timeout(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Any, Required, TypedDict
 
 from ._call import Timeout
 from ._request import PerCall
+from .net.secret import hidden
 
 __all__ = [
     "CallParams",
@@ -15,6 +16,7 @@ __all__ = [
     "MessageParams",
     "ResponseParams",
     "Turns",
+    "hide_headers",
     "split",
 ]
 
@@ -130,7 +132,16 @@ class ResponseParams(CallParams, total=False):
     truncation: str
 
 
-def split(params: Mapping[str, Any], *required: str) -> tuple[dict[str, Any], PerCall]:
+def hide_headers(params: Any) -> None:
+    """Put values that are not shown in the place of `extra_headers`, which may hold a key.
+
+    In place, so that no frame that an error comes through shows them.
+    """
+    if "extra_headers" in params:
+        params["extra_headers"] = hidden(params["extra_headers"])
+
+
+def split(params: dict[str, Any], *required: str) -> tuple[dict[str, Any], PerCall]:
     """The body's fields, and what is for us.
 
     Raises:
@@ -141,6 +152,7 @@ def split(params: Mapping[str, Any], *required: str) -> tuple[dict[str, Any], Pe
         raise TypeError(f"the call needs {' and '.join(missing)}")
     if _OURS.isdisjoint(params):
         return dict(params), _NOTHING_GIVEN
+    hide_headers(params)
     payload = {name: value for name, value in params.items() if name not in _OURS}
     return payload, PerCall(**{name: params[name] for name in _OURS if name in params})
 

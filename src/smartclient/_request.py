@@ -163,7 +163,7 @@ def _address(base_url: str) -> tuple[Origin, str]:
     return origin, prefix.rstrip("/")
 
 
-def valid_key(api_key: str | None) -> str | None:
+def valid_key(api_key: Any) -> str | None:
     """`api_key`, if a header can carry it.
 
     Raises:
@@ -173,7 +173,8 @@ def valid_key(api_key: str | None) -> str | None:
     if api_key is None:
         return None
     if not isinstance(api_key, str):
-        raise TypeError(f"api_key must be a string, not {type(api_key).__name__}")
+        kind = "bytes" if isinstance(api_key, bytes) else type(api_key).__name__
+        raise TypeError(f"api_key must be a string, not {kind}")
     if not api_key or not api_key.isascii() or any(c <= " " or c == "\x7f" for c in api_key):
         raise ValueError(
             f"api_key ({len(api_key)} characters, not shown) is empty, or has a space, a line "

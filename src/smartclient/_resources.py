@@ -12,7 +12,7 @@ from ._answer_stream import (
     MessageStream,
     ResponseStream,
 )
-from ._params import ChatParams, CountParams, MessageParams, ResponseParams
+from ._params import ChatParams, CountParams, MessageParams, ResponseParams, hide_headers
 from ._stream import AsyncStream, Stream
 from .wire.anthropic_types import Message, MessageStreamEvent, MessageTokensCount
 
@@ -58,11 +58,13 @@ class Messages:
         """Send messages; the answer is a `Message`, or with `stream=True` its events."""
         self._client._session.expect("anthropic", "messages")
         if stream:
-            return self._client._start(_MESSAGES, params | {"stream": True}, *_MESSAGE_NEEDS)
+            params["stream"] = True  # in place, as `split` hides what nobody may see
+            return self._client._start(_MESSAGES, params, *_MESSAGE_NEEDS)
         return self._client._fetch(_MESSAGES, params, *_MESSAGE_NEEDS)
 
     def stream(self, **params: Unpack[MessageParams]) -> MessageStream:
         """Send messages when the context is entered; the answer streams in."""
+        hide_headers(params)
         return MessageStream(lambda: self.create(stream=True, **params))
 
     def count_tokens(self, **params: Unpack[CountParams]) -> MessageTokensCount:
@@ -94,11 +96,13 @@ class AsyncMessages:
         """Send messages; the answer is a `Message`, or with `stream=True` its events."""
         self._client._session.expect("anthropic", "messages")
         if stream:
-            return await self._client._start(_MESSAGES, params | {"stream": True}, *_MESSAGE_NEEDS)
+            params["stream"] = True  # in place, as `split` hides what nobody may see
+            return await self._client._start(_MESSAGES, params, *_MESSAGE_NEEDS)
         return await self._client._fetch(_MESSAGES, params, *_MESSAGE_NEEDS)
 
     def stream(self, **params: Unpack[MessageParams]) -> AsyncMessageStream:
         """Send messages when the context is entered; the answer streams in."""
+        hide_headers(params)
         return AsyncMessageStream(lambda: self.create(stream=True, **params))
 
     async def count_tokens(self, **params: Unpack[CountParams]) -> MessageTokensCount:
@@ -144,11 +148,13 @@ class ChatCompletions:
         """Send messages; the answer is a `ChatCompletion`, or with `stream=True` its chunks."""
         self._client._session.expect("openai", "chat.completions")
         if stream:
-            return self._client._start(_CHAT, params | {"stream": True}, *_CHAT_NEEDS)
+            params["stream"] = True  # in place, as `split` hides what nobody may see
+            return self._client._start(_CHAT, params, *_CHAT_NEEDS)
         return self._client._fetch(_CHAT, params, *_CHAT_NEEDS)
 
     def stream(self, **params: Unpack[ChatParams]) -> ChatCompletionStream:
         """Send messages when the context is entered; the answer streams in."""
+        hide_headers(params)
         return ChatCompletionStream(lambda: self.create(stream=True, **params))
 
 
@@ -172,11 +178,13 @@ class AsyncChatCompletions:
         """Send messages; the answer is a `ChatCompletion`, or with `stream=True` its chunks."""
         self._client._session.expect("openai", "chat.completions")
         if stream:
-            return await self._client._start(_CHAT, params | {"stream": True}, *_CHAT_NEEDS)
+            params["stream"] = True  # in place, as `split` hides what nobody may see
+            return await self._client._start(_CHAT, params, *_CHAT_NEEDS)
         return await self._client._fetch(_CHAT, params, *_CHAT_NEEDS)
 
     def stream(self, **params: Unpack[ChatParams]) -> AsyncChatCompletionStream:
         """Send messages when the context is entered; the answer streams in."""
+        hide_headers(params)
         return AsyncChatCompletionStream(lambda: self.create(stream=True, **params))
 
 
@@ -203,11 +211,13 @@ class Responses:
         """
         self._client._session.expect("openai", "responses")
         if stream:
-            return self._client._start(_RESPONSES, params | {"stream": True}, *_RESPONSE_NEEDS)
+            params["stream"] = True  # in place, as `split` hides what nobody may see
+            return self._client._start(_RESPONSES, params, *_RESPONSE_NEEDS)
         return self._client._fetch(_RESPONSES, params, *_RESPONSE_NEEDS)
 
     def stream(self, **params: Unpack[ResponseParams]) -> ResponseStream:
         """Send input when the context is entered; the answer streams in."""
+        hide_headers(params)
         return ResponseStream(lambda: self.create(stream=True, **params))
 
 
@@ -240,4 +250,5 @@ class AsyncResponses:
 
     def stream(self, **params: Unpack[ResponseParams]) -> AsyncResponseStream:
         """Send input when the context is entered; the answer streams in."""
+        hide_headers(params)
         return AsyncResponseStream(lambda: self.create(stream=True, **params))

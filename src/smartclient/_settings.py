@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import inf
 from types import NoneType
 from typing import Any, Literal, get_args
 
@@ -14,9 +13,10 @@ from msgspec.structs import force_setattr
 
 from ._call import Timeout
 from ._clock import Clock, SystemClock
-from .net.options import HttpVersion, NetOptions, identity_of
-from .net.proxies import Proxies, proxies_of
+from .net.options import MOST_SECONDS, HttpVersion, NetOptions, identity_of
+from .net.proxies import Proxies, find_proxies
 from .net.proxy import Proxy, proxy_of
+from .net.secret import hidden
 from .report import CallReport
 from .wire.sse import MAX_EVENT_BYTES
 
@@ -114,10 +114,36 @@ class Settings(Struct, frozen=True, kw_only=True):
             raise ValueError(
                 f'http_version must be "auto", "1.1" or "2", not {self.http_version!r}'
             )
+        _check_waits(self)
         _check_lives(self)
         _check_trust(self)
+        _check_objects(self)
         check_way(self.proxy, self.uds, self.local_address)
         force_setattr(self, "socket_options", _socket_options(self.socket_options))
+
+
+def _check_waits(settings: Settings) -> None:
+    """Bound what is waited for, which the system could not do for ever."""
+    for name in ("max_wait", "wait_jitter", "keepalive", "max_age"):
+        value = getattr(settings, name)
+        if value is not None and not -MOST_SECONDS <= value <= MOST_SECONDS:
+            instead = "; use None for no limit" if name in ("keepalive", "max_age") else ""
+            raise ValueError(f"{name} must be at most {MOST_SECONDS:,}{instead}")
+    for name, unit in (("max_wait", " s"), ("wait_jitter", "")):
+        if getattr(settings, name) < 0:
+            raise ValueError(f"{name} must be at least 0{unit}, not {getattr(settings, name):g}")
+
+
+def _check_objects(settings: Settings) -> None:
+    clock = settings.clock
+    if not all(hasattr(clock, part) for part in ("now", "monotonic", "sleep", "sleep_async")):
+        raise TypeError(f"clock must be a Clock, not {type(clock).__name__}")
+    context = settings.ssl_context
+    if context is not None:
+        from ssl import SSLContext  # loaded by whoever has made one
+
+        if not isinstance(context, SSLContext):
+            raise TypeError(f"ssl_context must be an ssl.SSLContext, not {type(context).__name__}")
 
 
 def _check_lives(settings: Settings) -> None:
@@ -293,22 +319,25 @@ def _check_seconds(name: str, value: Any) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be seconds or a Timeout, not {type(value).__name__}")
-    if not 0 < value < inf:
-        raise ValueError(f"{name} must be above 0 s, not {value:g}; use None for no limit")
+    if not 0 < value <= MOST_SECONDS:
+        at_most = f" and at most {MOST_SECONDS:,} s" if value > MOST_SECONDS else ""
+        shown = f"{value:g}" if abs(value) < 10**300 else "more"
+        raise ValueError(f"{name} must be above 0 s{at_most}, not {shown}; use None for no limit")
 
 
 def environment(provider: str) -> tuple[str | None, str | None]:
     """API key and base URL that the provider's SDK would take from the environment."""
     prefix = provider.upper()
     key = os.environ.get(f"{prefix}_API_KEY") or None
-    return key, os.environ.get(f"{prefix}_BASE_URL") or None
+    return hidden(key), os.environ.get(f"{prefix}_BASE_URL") or None
 
 
-def net_options(settings: Settings, variables: Mapping[str, str] = os.environ) -> NetOptions:
+def net_options(settings: Settings, variables: Mapping[str, str] | None = None) -> NetOptions:
     """The part of `settings` that is about connections.
 
     Args:
-        variables: Where proxies are looked for, if `settings` allow it and name none.
+        variables: Where proxies are looked for, if `settings` allow it and name none; `None`:
+            in the environment.
 
     Raises:
         ValueError: A variable names no proxy.
@@ -317,7 +346,11 @@ def net_options(settings: Settings, variables: Mapping[str, str] = os.environ) -
     if isinstance(settings.proxy, Proxy):
         proxies = Proxies.all(settings.proxy)
     elif settings.trust_env and settings.uds is None:
-        proxies = proxies_of(variables)
+        found = find_proxies(os.environ if variables is None else variables)
+        del variables  # it may hold keys, and no frame of an error is to show them
+        if isinstance(found, ValueError):
+            raise found
+        proxies = found
     return NetOptions(
         max_connections=settings.max_connections,
         http_version=settings.http_version,

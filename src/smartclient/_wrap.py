@@ -14,6 +14,7 @@ from ._clock import under_trio
 from ._pipeline import Pipeline
 from ._request import valid_key
 from ._settings import Settings, settings_of
+from .net.secret import hidden
 from .report import CallReport
 from .transports.driver import Paused
 from .transports.httpx import (
@@ -63,7 +64,7 @@ def wrap(client: ClientT, settings: Settings | None = None, **options: Any) -> C
         raise TypeError(
             f"wrap() takes a client of the openai or anthropic SDK, not {type(client).__name__}"
         )
-    key = getattr(target, "api_key", None)
+    key = hidden(getattr(target, "api_key", None))
     # It may be a function; where a token is used it is empty, or Azure's mark with spaces in it.
     if isinstance(key, str) and not (key.isascii() and key.isprintable()):
         valid_key(key)

@@ -6,7 +6,6 @@ is sent in `_request.py`, how a reply is judged in `_verdict.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from ._call import Reply, Trace
@@ -17,6 +16,7 @@ from ._resources import AsyncChat, AsyncMessages, AsyncResponses, Chat, Messages
 from ._settings import Settings, net_options, settings_of
 from ._stream import AsyncStream, Stream
 from ._verdict import decoded, not_events, success
+from .net.secret import hidden
 from .report import CallReport
 from .transports.driver import AsyncPerformer, Performer
 
@@ -52,6 +52,7 @@ class Client:
         settings: Settings | None = None,
         **options: Any,
     ) -> None:
+        api_key = hidden(api_key)  # first of all, so that no frame of an error shows it
         from .net.blocking import Connections  # sockets, not needed to import
 
         self._session = Session(provider, base_url, api_key, settings_of(settings, options))
@@ -95,7 +96,7 @@ class Client:
         pipeline = self._session.pipeline
         return Performer(self._connections, trace, pipeline.clock, pipeline.leftovers)
 
-    def _start(self, path: str, params: Mapping[str, Any], *required: str) -> Stream[Any]:
+    def _start(self, path: str, params: Any, *required: str) -> Stream[Any]:
         reply, _ = self._send(path, params, required)
         if reply.handle.intake.is_events:
             return Stream(reply)
@@ -107,13 +108,11 @@ class Client:
         finally:
             del error  # its traceback has this frame
 
-    def _fetch(self, path: str, params: Mapping[str, Any], *required: str, kind: Any = None) -> Any:
+    def _fetch(self, path: str, params: Any, *required: str, kind: Any = None) -> Any:
         reply, performer = self._send(path, params, required)
         return decoded(reply, performer.read(reply, MAX_BODY), kind)
 
-    def _send(
-        self, path: str, params: Mapping[str, Any], required: tuple[str, ...]
-    ) -> tuple[Reply, Performer]:
+    def _send(self, path: str, params: Any, required: tuple[str, ...]) -> tuple[Reply, Performer]:
         call = self._session.call(path, *split(params, *required))
         performer = self._performer(call.trace)
         reply = performer.run(self._session.pipeline.flow(call))
@@ -141,6 +140,7 @@ class AsyncClient:
         settings: Settings | None = None,
         **options: Any,
     ) -> None:
+        api_key = hidden(api_key)  # first of all, so that no frame of an error shows it
         from .net.aio import AsyncConnections  # loads asyncio
 
         self._session = Session(provider, base_url, api_key, settings_of(settings, options))
@@ -187,9 +187,7 @@ class AsyncClient:
         pipeline = self._session.pipeline
         return AsyncPerformer(self._connections, trace, pipeline.clock, pipeline.leftovers)
 
-    async def _start(
-        self, path: str, params: Mapping[str, Any], *required: str
-    ) -> AsyncStream[Any]:
+    async def _start(self, path: str, params: Any, *required: str) -> AsyncStream[Any]:
         reply, _ = await self._send(path, params, required)
         if reply.handle.intake.is_events:
             return AsyncStream(reply)
@@ -201,14 +199,12 @@ class AsyncClient:
         finally:
             del error  # its traceback has this frame
 
-    async def _fetch(
-        self, path: str, params: Mapping[str, Any], *required: str, kind: Any = None
-    ) -> Any:
+    async def _fetch(self, path: str, params: Any, *required: str, kind: Any = None) -> Any:
         reply, performer = await self._send(path, params, required)
         return decoded(reply, await performer.read(reply, MAX_BODY), kind)
 
     async def _send(
-        self, path: str, params: Mapping[str, Any], required: tuple[str, ...]
+        self, path: str, params: Any, required: tuple[str, ...]
     ) -> tuple[Reply, AsyncPerformer]:
         if under_trio():
             raise RuntimeError(

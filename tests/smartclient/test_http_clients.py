@@ -237,3 +237,11 @@ def test_two_sdk_clients_may_share_one():
 
     assert list(transport.users) == [second]
     assert unwrap(second)._client._transport is transport
+
+
+def test_a_port_that_cannot_be_is_an_error_of_the_family():
+    with (
+        smartclient.httpx_client(max_retries=0) as client,
+        pytest.raises(httpx.UnsupportedProtocol, match="at most 65535"),
+    ):
+        client.get("http://127.0.0.1:99999")

@@ -8,6 +8,7 @@ import ssl
 import traceback
 from pathlib import Path
 from socket import SO_SNDBUF
+from traceback import TracebackException
 
 import pytest
 
@@ -52,6 +53,8 @@ def test_an_unknown_setting_names_the_nearest(name, message):
         pytest.param({"keepalive": "1"}, "keepalive must be a number, not str", id="keepalive"),
         pytest.param({"ca_file": b"ca"}, "ca_file must be of type str, not bytes", id="file"),
         pytest.param({"timeout": Timeout(read="5")}, "timeout.read must be seconds", id="stage"),
+        pytest.param({"ssl_context": True}, "ssl_context must be an ssl.SSLContext", id="context"),
+        pytest.param({"clock": 5}, "clock must be a Clock, not int", id="clock"),
         pytest.param({"resend": 1}, "resend must be of type bool, not int", id="int-for-bool"),
         pytest.param(
             {"timeout": "5"}, "timeout must be seconds or a Timeout, not str", id="timeout"
@@ -74,6 +77,13 @@ def test_a_setting_of_the_wrong_type_is_refused(options, message):
         pytest.param({"timeout": Timeout(pool=0)}, "timeout.pool must be above 0 s", id="stage"),
         pytest.param({"max_event_bytes": 0}, "at least 1, not 0", id="event"),
         pytest.param({"keepalive": -1.0}, "at least 0 s, not -1; use None", id="keepalive"),
+        pytest.param({"timeout": 10**400}, "at most 1,000,000 s, not more", id="endless"),
+        pytest.param({"timeout": Timeout(idle=1e308)}, "at most 1,000,000 s", id="endless-stage"),
+        pytest.param({"max_wait": math.inf}, "max_wait must be at most 1,000,000", id="wait"),
+        pytest.param({"max_wait": -1}, "max_wait must be at least 0 s, not -1", id="wait-below-0"),
+        pytest.param({"wait_jitter": -0.1}, "wait_jitter must be at least 0", id="jitter"),
+        pytest.param({"keepalive": math.inf}, "keepalive.*use None", id="endless-keepalive"),
+        pytest.param({"local_address": "\0"}, "local_address must be an IP", id="nul-address"),
         pytest.param({"ca_file": "a", "ssl_context": object()}, "not both", id="two-trusts"),
     ],
 )
@@ -280,3 +290,16 @@ def test_another_client_certificate_is_refused(given):
 def test_whom_to_trust_is_said_once(options, message):
     with pytest.raises(ValueError, match=message):
         Settings(**options)
+
+
+def test_an_error_about_a_variable_shows_none_of_the_others(monkeypatch):
+    monkeypatch.setenv("OTHER_KEY", "s3cret")
+    monkeypatch.setenv("ALL_PROXY", "socks4://p")
+
+    with pytest.raises(ValueError, match="ALL_PROXY must begin with") as caught:
+        net_options(Settings())
+
+    shown = TracebackException.from_exception(caught.value, capture_locals=True)
+    ours = [frame.locals for frame in shown.stack if "/src/smartclient/" in frame.filename]
+    assert ours
+    assert "s3cret" not in f"{ours}"

@@ -24,6 +24,7 @@ __all__ = [
     "other_protocol",
     "pool_timeout",
     "read_timeout",
+    "reason_of",
     "stage_of",
     "unopened",
     "unopened_in_time",
@@ -61,8 +62,11 @@ def client_closed() -> RuntimeError:
     return RuntimeError("this client is closed; make a new one, or close it later")
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Why it failed, in the words of whoever knows."""
     if isinstance(error, OSError):
+        if hasattr(error, "library"):  # of TLS, whose numbers are not the system's
+            return getattr(error, "reason", None) or error.strerror or type(error).__name__
         # The system's own words: asyncio puts other ones, with addresses, into `strerror`.
         if error.errno is not None and not isinstance(error, socket.gaierror):
             return os.strerror(error.errno)
@@ -80,7 +84,7 @@ def unresolved(
 ) -> ExchangeError:
     where = "base_url" if via is None else "proxy="
     return ExchangeError(
-        f"the host name of {_peer(origin, via)} has no address ({_reason(error)}); "
+        f"the host name of {_peer(origin, via)} has no address ({reason_of(error)}); "
         f"check {where} and the network",
         kind="resolve",
         origin=str(origin),
@@ -93,7 +97,7 @@ def unopened(
     addresses = "its address" if tried == 1 else f"any of its {tried} addresses"
     who = "server" if via is None else "proxy"
     return ExchangeError(
-        f"no connection to {_peer(origin, via)}: {_reason(error)} at {addresses}; "
+        f"no connection to {_peer(origin, via)}: {reason_of(error)} at {addresses}; "
         f"check that the {who} runs and that the network lets this through",
         kind="connect",
         origin=str(origin),
@@ -224,7 +228,7 @@ def write_timeout(origin: Origin, *, timeout: float, sent: Sent, reused: bool) -
 
 
 def unsent(origin: Origin, error: OSError | None, *, sent: Sent, reused: bool) -> ExchangeError:
-    why = "the connection was closed" if error is None else _reason(error)
+    why = "the connection was closed" if error is None else reason_of(error)
     return ExchangeError(
         f"the request to {origin} could not be written: {why} with {sent} of it sent; "
         "the server may refuse bodies of this size",
@@ -250,7 +254,7 @@ def unread(origin: Origin, error: OSError, *, begun: bool, reused: bool) -> Exch
     """The connection broke: before the first byte of the reply, or after (`begun`)."""
     when = "in the middle of its reply" if begun else "after the request, before any reply"
     return ExchangeError(
-        f"the connection to {origin} broke {when} ({_reason(error)}); "
+        f"the connection to {origin} broke {when} ({reason_of(error)}); "
         "the server may have processed the request",
         kind="read" if begun else "closed",
         sent="all",

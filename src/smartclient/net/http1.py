@@ -187,6 +187,8 @@ class ReplyParser:
         except HttpParserError as error:
             raise BadReplyError("protocol", f"answered with a malformed head: {error}") from error
         status = parser.get_status_code()
+        if status < 100:  # which llhttp lets pass, and nothing would ever follow as its reply
+            raise BadReplyError("protocol", f"answered with the status {status:03}, which is none")
         if status < 200:
             return
         # llhttp has accepted the head, so a split tells the fields, and costs half of being
@@ -214,7 +216,7 @@ class ReplyParser:
                 case "content-length":
                     length = int(value)
                 case "transfer-encoding":
-                    coding = value.lower()
+                    coding = value.lower() if coding is None else f"{coding}, {value.lower()}"
                 case "connection":
                     options |= {option.strip() for option in value.lower().split(",")}
                 case "keep-alive":
@@ -226,11 +228,13 @@ class ReplyParser:
         if self._is_bodiless or status in (204, 304) or (length == 0 and coding is None):
             self.is_complete = True
         elif coding is not None:
-            if coding.rpartition(",")[2].strip() == "chunked":
-                self._parser = HttpResponseParser(self)
-                self._parser.feed_data(_CHUNKED_HEAD)
-            else:
-                self.keep_alive = False
+            if coding != "chunked":  # RFC 9112, section 7.4: we ask for no other
+                raise BadReplyError(
+                    "protocol",
+                    f"sent its body in transfer-encoding {coding[:80]!r}, which nobody asked for",
+                )
+            self._parser = HttpResponseParser(self)
+            self._parser.feed_data(_CHUNKED_HEAD)
         elif length is not None:
             self._remaining = length
         else:

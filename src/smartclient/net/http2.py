@@ -45,6 +45,8 @@ _FRAME = 16_384  # the longest that we take
 _HEADER_LIMIT = 64 * 1024
 _WASTE = 1000  # frames without use that may come at once, and
 _WASTE_RATE = 100.0  # how many a second after that
+_UPDATES_PER_STREAM = 8.0  # grants of window that a request earns, and
+_UPDATES_PER_BYTE = 1 / 64  # those that its body does
 _LAST_NUMBER = 2**31 - 1
 _SEND_AT_ONCE = 64 * 1024
 
@@ -90,6 +92,7 @@ class Http2:
         self._owed = self._owed_raw = 0  # of the connection's window
         self._block = 0  # bytes of the header block that is coming
         self._waste, self._wasted_at = float(_WASTE), now
+        self._updates = 0.0  # WINDOW_UPDATE frames that are of use, by what was sent
 
     # What is sent.
 
@@ -109,6 +112,7 @@ class Http2:
         self._h2.send_headers(number, fields, end_stream=ends)
         self.streams[number] = reply
         reply.has_sent_all = ends
+        self._updates += _UPDATES_PER_STREAM
         if number + 2 > _LAST_NUMBER:
             self.is_used_up = True
 
@@ -126,6 +130,7 @@ class Http2:
             done += len(part)
             reply.has_sent_all = ends and done == len(data)
             h2.send_data(number, part, end_stream=reply.has_sent_all)
+        self._updates += done * _UPDATES_PER_BYTE
         return done
 
     def reset(self, reply: StreamReply, code: ErrorCodes = ErrorCodes.CANCEL) -> None:
@@ -175,7 +180,7 @@ class Http2:
         except DenialOfServiceError as error:
             raise BadReplyError("limit", f"sent header fields past a limit: {error}") from error
         except ProtocolError as error:
-            raise BadReplyError("protocol", f"broke HTTP/2: {error}") from error
+            raise BadReplyError("protocol", f"broke HTTP/2: {_words_of(error)}") from error
         self._give_back()
         return list(touched.values())
 
@@ -192,7 +197,7 @@ class Http2:
             if after > len(data):
                 break
             number = int.from_bytes(data[at + 5 : at + 9], "big") & _LAST_NUMBER
-            self._weigh(kind, flags, size)
+            self._weigh(kind, flags, size, number)
             reply = self.streams.get(number) if kind == _DATA and not self._block else None
             is_ours = reply is not None and not (reply.is_counted or flags & _PADDED)
             if is_ours or (kind == _GOAWAY and size >= 8 and number == 0 and not self._block):
@@ -221,12 +226,13 @@ class Http2:
         if reply.unread + reply.owed + len(data) > STREAM_WINDOW:
             self._end(reply, BadReplyError("protocol", "sent more than the stream's window"))
             self._h2.reset_stream(reply.number, ErrorCodes.FLOW_CONTROL_ERROR)
+            self.is_used_up = True  # what it goes on to send would stand before every reply
             return False
         if data:
             reply.put(data)
         return True
 
-    def _weigh(self, kind: int, flags: int, size: int) -> None:
+    def _weigh(self, kind: int, flags: int, size: int, number: int) -> None:
         """Bound what is of no use, and header blocks in many pieces."""
         if kind in (_HEADERS, _CONTINUATION):
             self._block = 0 if flags & _END_HEADERS else self._block + size + 1
@@ -234,7 +240,10 @@ class Http2:
                 raise BadReplyError(
                     "limit", f"sent more than {_HEADER_LIMIT // 1024} KiB of header fields"
                 )
-        if kind in (_WINDOW_UPDATE, _HEADERS):
+        if kind == _HEADERS and number in self.streams:
+            return
+        if kind == _WINDOW_UPDATE and self._updates >= 1:
+            self._updates -= 1
             return
         if kind == _DATA and (size or flags & _END_STREAM):
             self._waste = min(float(_WASTE), self._waste + 1)
@@ -315,6 +324,12 @@ class Http2:
 
 def _window_update(number: int, size: int) -> bytes:
     return struct.pack(">HBBBII", 0, 4, _WINDOW_UPDATE, 0, number, size)
+
+
+def _words_of(error: ProtocolError) -> str:
+    """What is wrong, shortly: it may quote all that came, or be a number alone."""
+    words = str(error)
+    return f"{type(error).__name__} {words}" if words.isdecimal() else words[:200]
 
 
 def _name_of(code: int) -> str:

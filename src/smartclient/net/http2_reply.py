@@ -13,6 +13,7 @@ from .failures import BadReplyError
 __all__ = ["StreamReply"]
 
 _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
+_STATUS = re.compile(rb"[1-9][0-9]{2}")
 _NO_VALUE = re.compile(rb"[\0\r\n]")
 
 
@@ -80,7 +81,7 @@ class StreamReply:
     def begin(self, fields: list[tuple[bytes, bytes]]) -> None:
         """Take the head of the reply; `failure` says when it is none."""
         (name, status), *others = fields or [(b"", b"")]
-        if name != b":status" or not (len(status) == 3 and status.isdigit()):
+        if name != b":status" or not _STATUS.fullmatch(status):
             self._malformed("without a status")
         elif not all(_NAME.fullmatch(name) and not _NO_VALUE.search(v) for name, v in others):
             self._malformed("with a header field that cannot be")

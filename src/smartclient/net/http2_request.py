@@ -23,6 +23,9 @@ class Fields(list[HeaderTuple]):
     def __repr__(self) -> str:
         return f"Fields({len(self)}, not shown)"
 
+    def __rich_repr__(self) -> list[int]:  # `rich` would look into a list
+        return [len(self)]
+
 
 _OF_HTTP1 = frozenset(
     "connection proxy-connection keep-alive transfer-encoding upgrade http2-settings".split()

@@ -21,7 +21,7 @@ from .proxy import Proxy, proxy_of
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-__all__ = ["Bypass", "Proxies", "proxies_of"]
+__all__ = ["Bypass", "Proxies", "find_proxies"]
 
 
 class Bypass(Struct, frozen=True):
@@ -90,11 +90,11 @@ class Proxies(Struct, frozen=True):
         return None if any(b.covers(origin, address) for b in self.bypasses) else proxy
 
 
-def proxies_of(environment: Mapping[str, str]) -> Proxies:
+def find_proxies(environment: Mapping[str, str]) -> Proxies | ValueError:
     """The proxies that `environment` names.
 
-    Raises:
-        ValueError: A variable names no proxy that we can speak to; its value is not shown.
+    Or the error to raise where a variable names none that we can speak to. It does not show
+    the value, and is returned, so that no frame that it comes through holds the environment.
     """
     found: dict[str, str] = {}
     for name in environment:
@@ -109,7 +109,7 @@ def proxies_of(environment: Mapping[str, str]) -> Proxies:
     ]
     for proxy in proxies:
         if isinstance(proxy, ValueError):
-            raise proxy
+            return proxy
     http, https = (proxy if isinstance(proxy, Proxy) else None for proxy in proxies)
     none = environment.get(found.get("no_proxy", ""), "")
     entries = none.replace(",", " ").split() if http or https else []

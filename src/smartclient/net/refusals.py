@@ -5,11 +5,9 @@ Words of the proxy itself are left out: it may repeat what it was told.
 
 from __future__ import annotations
 
-import os
-
 from .._call import Origin
 from .._errors import ExchangeError, ExchangeKind
-from .failures import BadReplyError
+from .failures import BadReplyError, reason_of
 from .proxy import Proxy
 
 __all__ = [
@@ -106,9 +104,8 @@ def lost_proxy(origin: Origin, proxy: Proxy, error: OSError | UnicodeError) -> E
         return _failed(
             origin, "the host is no name that a proxy can be told", "resolve", "check it"
         )
-    number = error.errno
-    reason = type(error).__name__ if number is None else os.strerror(number)
-    return _failed(origin, f"the proxy {proxy} broke the connection ({reason})", "connect", _AGAIN)
+    what = f"the proxy {proxy} broke the connection ({reason_of(error)})"
+    return _failed(origin, what, "connect", _AGAIN)
 
 
 def _refused(

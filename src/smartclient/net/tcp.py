@@ -36,7 +36,7 @@ def numeric_addresses(host: str, port: int) -> list[Address] | None:
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, host)
-        except OSError:
+        except (OSError, ValueError):  # a NUL in it
             continue
         return [(family, (host, port) if family == socket.AF_INET else (host, port, 0, 0))]
     return None

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from .._call import Origin
 from .._errors import ExchangeError, ExchangeKind
+from .failures import reason_of
 from .options import ALPN, HttpVersion, Identity, NetOptions
 from .pool import Pool
 from .proxy import Proxy
@@ -59,8 +60,9 @@ class Trust(Struct, frozen=True):
             return replace(usual, source="ca_file", ca_file=_existing(options.ca_file, "ca_file"))
         if options.trust_store == "system":
             return replace(usual, source="the system's list", is_system=True)
-        env = os.environ if options.trust_env else {}
-        file, folder = env.get("SSL_CERT_FILE"), env.get("SSL_CERT_DIR")
+        file = folder = None
+        if options.trust_env:  # never held whole, since the frames of an error show it
+            file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
         if file or folder:
             source = " and ".join(
                 name for name, value in (("SSL_CERT_FILE", file), ("SSL_CERT_DIR", folder)) if value
@@ -69,7 +71,7 @@ class Trust(Struct, frozen=True):
                 usual,
                 source=source,
                 ca_file=_existing(file, "SSL_CERT_FILE") if file else None,
-                ca_dir=_existing(folder, "SSL_CERT_DIR") if folder else None,
+                ca_dir=_folders(folder, "SSL_CERT_DIR") if folder else None,
             )
         import certifi
 
@@ -98,6 +100,13 @@ def _existing(path: str, setting: str) -> str:
     return path
 
 
+def _folders(paths: str, setting: str) -> str:
+    """A list of folders, as OpenSSL takes it, some of which may be missing."""
+    if not any(map(os.path.isdir, paths.split(os.pathsep))):
+        raise ValueError(f"{setting} names {paths!r}, which does not exist or is no folder")
+    return paths
+
+
 _known: dict[Trust, ssl.SSLContext] = {}
 
 
@@ -108,7 +117,13 @@ def _context(trust: Trust) -> ssl.SSLContext:
     if trust.is_system:
         context.load_default_certs()
     else:
-        context.load_verify_locations(trust.ca_file, trust.ca_dir)
+        try:
+            context.load_verify_locations(trust.ca_file, trust.ca_dir)
+        except OSError as error:
+            raise ValueError(
+                f"{trust} cannot be used ({reason_of(error)}); it must be a PEM file with the "
+                "certificates of the authorities to trust"
+            ) from None
     if trust.identity is not None:
         _identify(context, trust.identity)
     return context
@@ -123,11 +138,10 @@ def _identify(context: ssl.SSLContext, identity: Identity) -> None:
         # An empty one instead of none: else OpenSSL would ask for it at the terminal.
         context.load_cert_chain(identity.cert_file, identity.key_file, password or b"")
     except OSError as error:  # `ssl.SSLError` is one
-        reason = getattr(error, "reason", None) or type(error).__name__
         raise ValueError(
-            f"client_cert {identity.cert_file!r} cannot be used ({reason}); it must be a PEM file "
-            "with the certificate and its chain, and the key in it or beside it, with the right "
-            "password"
+            f"client_cert {identity.cert_file!r} cannot be used ({reason_of(error)}); it must be "
+            "a PEM file with the certificate and its chain, and the key in it or beside it, with "
+            "the right password"
         ) from None
 
 

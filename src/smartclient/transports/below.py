@@ -11,7 +11,7 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from ..net.options import NetOptions
-from ..net.proxy import Proxy
+from ..net.proxy import Login, Proxy
 from .inner import address_of
 
 __all__ = ["Below"]
@@ -112,7 +112,16 @@ def _proxy(family: Any, proxy: Proxy, options: NetOptions) -> Any:
     return family.Proxy(
         # A SOCKS proxy is always given the name, and known by the older scheme for longer.
         str(replace(proxy, scheme="socks5") if proxy.is_socks else proxy),
-        auth=None if login is None else (login.user.decode(), login.password.decode()),
-        headers=list(proxy.fields),
+        auth=_auth(login, family.__name__) if login is not None and proxy.is_socks else None,
+        headers=list(proxy.fields if proxy.is_socks else proxy.told()),
         ssl_context=Trust.of(options).context() if is_tls else None,
     )
+
+
+def _auth(login: Login, family: str) -> tuple[str, str]:
+    """The user and password for a SOCKS proxy, as text."""
+    texts = login.user.decode(errors="replace"), login.password.decode(errors="replace")
+    if "\ufffd" in "".join(texts):
+        # Not from a decoding error, which holds what it could not decode.
+        raise ValueError(f"user and password of the proxy must be UTF-8 for {family}'s transport")
+    return texts

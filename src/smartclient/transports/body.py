@@ -281,7 +281,11 @@ class AsyncBody(_Ending):
         try:
             self._patience.begin()
             rest = self.intake.rest()
-            return self._came(await self._response.read()) if rest is None else self._taken(rest)
+            if rest is None:
+                return self._came(await self._response.read())
+            # A small body may go on for long without its coding: others have their turn.
+            await self._clock.sleep_async(0.0)
+            return self._taken(rest)
         except ExchangeError as error:
             await self.fail(error)
             raise

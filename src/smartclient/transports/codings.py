@@ -15,11 +15,12 @@ from typing import Any, Protocol
 
 __all__ = ["PIECE", "CodingError", "Codings", "accepted", "codings_of"]
 
-PIECE = 1 << 20
+PIECE = 1 << 16
 """Most bytes that are decoded at a time."""
 
 _MAX_CODINGS = 5
 _BETWEEN = 64 * 1024  # from one coding to the next
+_FOR_NOTHING = 16 << 20  # bytes between codings that come to none of the body at once
 _WINDOW_LOG = 23  # 8 MiB, the most that HTTP allows zstd (RFC 9659, section 3)
 _ZSTD_INPUT = 64  # a block of a few bytes may come to 128 KiB, and nothing bounds the output
 
@@ -49,10 +50,11 @@ class Codings:
         stages: The coding that was applied last comes first.
     """
 
-    __slots__ = ("_stages",)
+    __slots__ = ("_stages", "_wasted")
 
     def __init__(self, stages: list[_Coding]) -> None:
         self._stages = stages
+        self._wasted = 0
 
     @property
     def is_whole(self) -> bool:
@@ -64,16 +66,22 @@ class Codings:
         self._stages[0].put(data)
 
     def take(self) -> bytes:
-        """The next bytes without their codings, about a MiB at most; `b""`: feed it more.
+        """The next bytes without their codings, about 64 KiB at most; `b""`: feed it more.
 
         Raises:
-            CodingError: It is not encoded so.
+            CodingError: It is not encoded so, or is next to nothing in a lot of coding.
         """
+        self._wasted = 0
         return self._take(len(self._stages) - 1, PIECE)
 
     def _take(self, at: int, limit: int) -> bytes:
         stage = self._stages[at]
         while not (data := stage.take(limit)) and at and (fed := self._take(at - 1, _BETWEEN)):
+            self._wasted += len(fed)
+            if self._wasted > _FOR_NOTHING:
+                raise CodingError(
+                    f"{_FOR_NOTHING >> 20} MiB between its codings came to no byte of the body"
+                )
             stage.put(fed)
         return data
 
@@ -243,14 +251,14 @@ class _Brotli:
 class _Zstd:
     """Undoes zstd, in one frame or several, with the package `zstandard`."""
 
-    __slots__ = ("_decompressor", "_error", "_frame", "_is_untouched", "_pending")
+    __slots__ = ("_decompressor", "_error", "_frame", "_is_untouched", "_out", "_pending")
 
     def __init__(self) -> None:
         module: Any = import_module("zstandard")
         self._decompressor = module.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG)
         self._error = module.ZstdError
         self._frame = self._decompressor.decompressobj()
-        self._pending = memoryview(b"")
+        self._pending = self._out = memoryview(b"")
         self._is_untouched = True
 
     @property
@@ -263,7 +271,7 @@ class _Zstd:
 
     def take(self, limit: int) -> bytes:
         pieces, size = [], 0
-        while self._pending and size < limit:
+        while not self._out and self._pending and size < limit:
             if self._frame.eof:
                 self._frame = self._decompressor.decompressobj()
             fed, self._pending = self._pending[:_ZSTD_INPUT], self._pending[_ZSTD_INPUT:]
@@ -274,7 +282,10 @@ class _Zstd:
             size += len(pieces[-1])
             if self._frame.eof and (unused := self._frame.unused_data):
                 self._pending = memoryview(unused + self._pending)
-        return b"".join(pieces)
+        if pieces:
+            self._out = memoryview(b"".join(pieces))
+        taken, self._out = bytes(self._out[:limit]), self._out[limit:]
+        return taken
 
 
 class _BoundedZstd:

@@ -21,6 +21,7 @@ from .._call import Call, Reply, Timeout, Trace
 from .._clock import under_trio
 from .._errors import ExchangeError
 from .._pipeline import Pipeline
+from ..net.options import MOST_SECONDS
 from ..wire import recognise
 from .attempts import RETRY_COUNT, AsyncAttempts, Attempts, CallContext, call_context
 from .below import Below
@@ -78,6 +79,12 @@ class _Adapter:
                 kind="unsupported",
                 origin=str(origin),
             )
+        if origin.port > 65_535:
+            raise ExchangeError(
+                f"a port is at most 65535, and the request's URL has {origin.port}",
+                kind="unsupported",
+                origin=str(origin),
+            )
         body = body_of(request)
         adapter = recognise(request.method, target.partition("?")[0])
         payload = _payload(body) if adapter is not None else None
@@ -103,7 +110,7 @@ class _Adapter:
         if limits is None and self.is_own:
             return ours
         read = (limits or {}).get("read")
-        theirs = {name: (limits or {}).get(name) for name in _STAGES}
+        theirs = {name: _waitable((limits or {}).get(name)) for name in _STAGES}
         if self.is_own and read != ours.read:
             # A request that was given more patience than its client has it with events too.
             theirs |= {"first_event": _longer(ours.first_event, read)}
@@ -246,6 +253,11 @@ def _is_as_made(kind: Any, method: Any) -> bool:
 _INNERS = frozenset({"trace", "sni_hostname"})
 _STAGES = ("connect", "pool", "write", "read")  # what the family's timeouts know
 _SCHEMES = frozenset({"http", "https", "ws", "wss"})  # the last two for who upgrades
+
+
+def _waitable(seconds: float | None) -> float | None:
+    """What the system can wait for; longer, infinity too, is for ever."""
+    return None if seconds is not None and seconds > MOST_SECONDS else seconds
 
 
 def _longer(one: float | None, other: float | None) -> float | None:

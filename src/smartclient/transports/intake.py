@@ -119,7 +119,7 @@ class Intake:
         is_success = 200 <= reply.status < 300
         self.unknown: str | None = None
         try:
-            self._codings = codings_of(reply.headers.get("content-encoding"))
+            self._codings = codings_of(", ".join(reply.headers.all("content-encoding")))
         except CodingError as error:
             self._codings, self.unknown = None, str(error)
         is_known = self._adapter is not None and self.unknown is None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 
 import pytest
 
@@ -8,6 +9,12 @@ from smartclient._call import Origin
 from smartclient.net import failures
 
 ORIGIN = Origin("https", "a.example", 443)
+
+
+def refused_by_tls() -> ssl.SSLError:
+    error = ssl.SSLError(1, "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert")
+    error.library, error.reason = "SSL", "TLSV13_ALERT_CERTIFICATE_REQUIRED"
+    return error
 
 
 @pytest.mark.parametrize(
@@ -18,6 +25,7 @@ ORIGIN = Origin("https", "a.example", 443)
             "Connection refused at its address",
             id="system-error-in-the-system's-words",
         ),
+        pytest.param(refused_by_tls(), "TLSV13_ALERT_CERTIFICATE_REQUIRED at", id="of-tls"),
         pytest.param(OSError("no route"), "OSError at its address", id="without-number"),
     ],
 )

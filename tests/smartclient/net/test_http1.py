@@ -169,6 +169,14 @@ def test_server_may_announce_how_long_it_keeps_the_connection(value, seconds):
         ),
         pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n" * 3_000, "limit", id="endless-interim"),
         pytest.param(b"HTTP/1.1 101 Switching\r\n\r\n", "unsupported", id="upgrade"),
+        pytest.param(b"HTTP/1.1 000 None\r\n\r\n", "protocol", id="status-below-100"),
+        pytest.param(CHUNKED.replace(b"chunked", b"gzip"), "protocol", id="coding-not-asked-for"),
+        pytest.param(CHUNKED.replace(b": ", b": gzip, "), "protocol", id="coding-within-chunks"),
+        pytest.param(
+            CHUNKED.replace(b"\r\n\r\n", b"\r\ntransfer-encoding: chunked\r\n\r\n"),
+            "protocol",
+            id="chunked-twice",
+        ),
     ],
 )
 @pytest.mark.parametrize("size", [1, 4096, 1 << 20])

@@ -12,7 +12,7 @@ from smartclient.net.failures import BadReplyError
 from .h2_server import OK, Ends, frame
 
 DATA, HEADERS, PRIORITY, RESET, SETTINGS, PUSH, PING = range(7)
-CONTINUATION = 9
+WINDOW_UPDATE, CONTINUATION = 8, 9
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,7 @@ CONTINUATION = 9
         pytest.param([(b"a", b"b")], id="no-status"),
         pytest.param([(b":status", b"20")], id="short-status"),
         pytest.param([(b":status", b"abc")], id="status-in-letters"),
+        pytest.param([(b":status", b"099")], id="status-below-100"),
         pytest.param([*OK, (b"A", b"b")], id="upper-case"),
         pytest.param([*OK, (b"a b", b"c")], id="space-in-a-name"),
         pytest.param([*OK, (b"a", b"b\r\nc: d")], id="line-break"),
@@ -90,6 +91,8 @@ def test_what_is_no_http2_ends_the_connection(data, kind):
         pytest.param(frame(PRIORITY, 0, 3, bytes(5)), id="priority"),
         pytest.param(frame(DATA, 0, 1), id="empty-data"),
         pytest.param(frame(200, 0, 0), id="unknown"),
+        pytest.param(frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\1"), id="windows"),
+        pytest.param(frame(WINDOW_UPDATE, 0, 1, b"\0\0\0\1"), id="windows-of-a-stream"),
     ],
 )
 def test_flood_of_frames_without_use_is_bounded(flood):
@@ -103,6 +106,52 @@ def test_flood_of_frames_without_use_is_bounded(flood):
         ends.client.receive(flood * 200, 0.0)
 
     assert error.value.kind == "limit"
+
+
+def test_flood_of_heads_that_nobody_asked_for_is_bounded():
+    ends = Ends()
+    ends.ask()
+
+    with pytest.raises(BadReplyError, match="of no use"):
+        ends.client.receive(
+            b"".join(frame(HEADERS, 5, 2 * number, b"\x88") for number in range(1, 1200)), 0.0
+        )
+
+
+def test_windows_that_are_given_back_for_what_was_sent_are_no_flood():
+    ends = Ends()
+    for _ in range(40):
+        ends.ask(body=b"x" * 1000)
+        ends.client.receive(frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\1") * 40, 0.0)
+
+
+def test_a_server_that_overflows_a_window_gets_no_more_requests_on_that_connection():
+    ends = Ends()
+    bad, good = ends.ask(), ends.ask()
+    for reply in (bad, good):
+        ends.server.send_headers(reply.number, OK)
+    ends.pump()
+
+    ends.client.receive(frame(DATA, 0, bad.number, b"x" * 16_000) * 17, 0.0)
+
+    assert (bad.failure.kind, good.failure, ends.client.has_room) == ("protocol", None, False)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(frame(HEADERS, 4, 1, b"\x7f" + b"\xff" * 15_000), id="quoted-at-length"),
+        pytest.param(frame(DATA, 0, 9, b"x"), id="a-number-alone"),
+    ],
+)
+def test_what_broke_http2_is_said_in_a_few_words(data):
+    ends = Ends()
+    ends.ask()
+
+    with pytest.raises(BadReplyError, match=r"broke HTTP/2: [A-Z][A-Za-z]+ ") as error:
+        ends.client.receive(data, 0.0)
+
+    assert len(str(error.value)) < 300
 
 
 def test_flood_of_interim_replies_is_bounded():

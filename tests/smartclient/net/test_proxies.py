@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from smartclient._call import Origin
-from smartclient.net.proxies import Proxies, proxies_of
+from smartclient.net.proxies import Proxies, find_proxies
 
 PLAIN, SECURE = Origin("http", "a.example", 80), Origin("https", "a.example", 443)
 
 
 def chosen(**environment: str) -> tuple[str, str]:
     """The proxies of a plain and of a secure origin."""
-    found = proxies_of(environment)
+    found = find_proxies(environment)
     return str(found.to(PLAIN)), str(found.to(SECURE))
 
 
@@ -57,14 +57,15 @@ def test_the_environment_names_the_proxy(environment, plain, secure):
 
 
 def test_a_variable_that_names_no_proxy_is_named_without_its_value():
-    with pytest.raises(ValueError, match="ALL_PROXY must begin with") as caught:
-        proxies_of({"ALL_PROXY": "socks4://me:s3cret@p"})
+    found = find_proxies({"ALL_PROXY": "socks4://me:s3cret@p"})
 
-    assert "s3cret" not in str(caught.value)
+    assert isinstance(found, ValueError)
+    assert str(found).startswith("ALL_PROXY must begin with")
+    assert "s3cret" not in str(found)
 
 
 def goes_straight(none: str, host: str, port: int = 443, scheme: str = "https") -> bool:
-    found = proxies_of({"ALL_PROXY": "http://p:1", "NO_PROXY": none})
+    found = find_proxies({"ALL_PROXY": "http://p:1", "NO_PROXY": none})
     return found.to(Origin(scheme, host, port)) is None
 
 
@@ -141,7 +142,7 @@ def test_this_machine_is_a_host_like_any_other(host):
 
 
 def test_one_proxy_may_be_for_all():
-    proxies = proxies_of({"ALL_PROXY": "http://p:1"})
+    proxies = find_proxies({"ALL_PROXY": "http://p:1"})
 
     assert Proxies.all(proxies.http) == proxies
     assert Proxies().to(SECURE) is None

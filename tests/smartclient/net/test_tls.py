@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import ssl
 
 import certifi
@@ -200,3 +201,21 @@ def test_sessions_of_many_hosts_do_not_pile_up():
     assert len(tls._sessions[context]) == 256
     assert tls._session_with(context, "host-43") is None
     assert tls._session_with(context, "host-299") is not None
+
+
+def test_a_file_without_certificates_is_named(tmp_path):
+    path = tmp_path / "ca.pem"
+    path.write_text("no certificate")
+
+    with pytest.raises(ValueError, match=r"ca_file \(.*ca.pem\) cannot be used"):
+        Trust.of(NetOptions(ca_file=str(path))).context()
+
+
+def test_folders_of_certificates_may_be_a_list_one_of_which_is_there(monkeypatch, tmp_path):
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", f"/missing{os.pathsep}{tmp_path}")
+    assert Trust.of(NetOptions()).ca_dir == f"/missing{os.pathsep}{tmp_path}"
+
+    monkeypatch.setenv("SSL_CERT_DIR", __file__)
+    with pytest.raises(ValueError, match="does not exist or is no folder"):
+        Trust.of(NetOptions())

@@ -88,7 +88,7 @@ def test_each_origin_has_its_proxy(family, is_async):
     far = pool_for(below, family, "https://far.test/")
 
     assert (far._proxy_url.host, far._proxy_url.port) == (b"proxy.test", 3128)
-    assert (b"Proxy-Authorization", b"Basic bWU6cEBzcw==") in far._proxy_headers
+    assert (b"proxy-authorization", b"Basic bWU6cEBzcw==") in far._proxy_headers
     assert (b"x-team", b"a") in far._proxy_headers
     assert pool_for(below, family, "https://far.test/") is far
     assert pool_for(below, family, "https://near.test/") is below.direct._pool
@@ -141,3 +141,14 @@ def test_closing_closes_all_of_them(family, world):
 
     assert closed == list(below._by_proxy.values())
     assert len(closed) == 2
+
+
+def test_a_login_that_is_no_text_is_given_as_bytes_or_refused_without_being_shown(family):
+    way = Proxies.all(proxy_of("http://me:%ffs3cret@proxy.test:3128"))
+    pool = pool_for(Below(family, NetOptions(proxies=way), is_async=False), family, "http://a.test")
+    assert dict(pool._proxy_headers)[b"proxy-authorization"] == b"Basic bWU6/3MzY3JldA=="
+
+    way = Proxies.all(proxy_of("socks5://me:%ffs3cret@proxy.test"))
+    with pytest.raises(ValueError, match="must be UTF-8") as caught:
+        pool_for(Below(family, NetOptions(proxies=way), is_async=False), family, "http://a.test")
+    assert (type(caught.value), caught.value.__context__) == (ValueError, None)

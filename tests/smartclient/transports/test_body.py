@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import inspect
 import logging
 import weakref
 from collections import deque
+from itertools import count
 
 import pytest
 import trio
@@ -19,6 +21,7 @@ from smartclient.testing import ManualClock, a_call
 from smartclient.transports.body import AsyncBody, AsyncResponse, Body, Response
 from smartclient.transports.driver import AsyncPerformer
 from tests.smartclient.fakes import (
+    ASYNCIO,
     DONE,
     MESSAGE,
     START,
@@ -387,3 +390,22 @@ def test_a_stream_that_ended_before_any_content_is_a_failure(world, pieces, path
     failure = world.do(world.performer(world.provider()).peek(reply))
 
     assert (failure and failure.kind) == kind
+
+
+def test_others_have_their_turn_while_a_small_piece_is_decoded_to_a_large_one():
+    packed = gzip.compress(b": a\n\n" * 50_000)
+    reply, _ = ASYNCIO.reply(a_stream(packed, content_encoding="gzip"))
+
+    async def reads() -> None:
+        while await reply.handle.next() is not None:
+            pass
+
+    async def turns() -> int:
+        reading = asyncio.ensure_future(reads())
+        for number in count():
+            await asyncio.sleep(0)
+            if reading.done():
+                return number
+        raise AssertionError
+
+    assert asyncio.run(turns()) >= 3

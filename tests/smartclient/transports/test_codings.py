@@ -186,6 +186,15 @@ def test_a_bomb_of_zstd_is_taken_in_pieces(zstd):
     assert sum(sizes) >= PIECE
 
 
+def test_codings_that_come_to_nothing_are_given_up():
+    empty_blocks = b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + b"\0\0\0\xff\xff" * (4 << 20)
+    undoing = codings_of("gzip, gzip, gzip")
+    undoing.put(gzip.compress(gzip.compress(empty_blocks, 1), 1))
+
+    with pytest.raises(CodingError, match="16 MiB between its codings came to no byte"):
+        undoing.take()
+
+
 def test_a_window_of_zstd_that_http_does_not_allow_is_refused(zstd):
     window = zstandard.ZstdCompressionParameters(window_log=27)
     packer = zstandard.ZstdCompressor(compression_params=window).compressobj()

@@ -10,7 +10,7 @@ from collections import deque
 
 import pytest
 
-from smartclient._call import Span, Trace
+from smartclient._call import Headers, Span, Trace
 from smartclient._errors import ExchangeError
 from smartclient._flow import Outcome, close, exchange, peek, read, sleep
 from smartclient.testing import ManualClock, a_call
@@ -145,6 +145,15 @@ def test_a_read_of_a_gzip_without_its_end_is_no_whole_body(world, missing):
 
     with pytest.raises(ExchangeError, match="may be cut"):
         run(world, sent_and(lambda r: read(r, limit=100)), answer)
+
+
+def test_encodings_on_lines_of_their_own_are_all_undone(world):
+    answer = Answer(gzip.compress(gzip.compress(b"abcd")), content_encoding="gzip")
+    answer.headers = Headers([*answer.headers, ("content-encoding", "gzip")])
+
+    (_, body), _ = run(world, sent_and(lambda r: read(r, limit=100)), answer)
+
+    assert body == b"abcd"
 
 
 def test_an_empty_body_has_no_encoding_to_end(world):
