@@ -8,17 +8,18 @@ nanodollar per token, so neither binary floats nor whole microdollars hold them;
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import ROUND_HALF_EVEN, Context, Decimal, Inexact, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 from msgspec import Struct
 
 from ..wire import Usage
+from .exact import per_million, plus, times
 from .facts import Mode, ModelFacts, Prices, Rates, Tier
 
 __all__ = ["Cost", "cost"]
 
-_EXACT = Context(prec=100, traps=[Inexact, InvalidOperation])
-_ONE = Decimal(1)
+_NOTHING, _ONE = Decimal(0), Decimal(1)
+_ROUNDING = Context(prec=100)
 
 # What is served and priced as usual. `auto` is a wish: the reply says what became of it.
 _STANDARD_TIERS = frozenset({None, "", "standard", "standard_only", "default", "auto"})
@@ -60,9 +61,6 @@ class Cost(Struct, frozen=True, kw_only=True):
         if self.total is None:
             return f"unknown: {', '.join(self.missing)}"
         return f"${self.rounded():f}"
-
-
-_ROUNDING = Context(prec=100)
 
 
 def cost(
@@ -107,15 +105,27 @@ def cost(
 
 def _faults(usage: Usage) -> list[str]:
     """Counts that are missing, or that cannot be."""
-    written = usage.cache_write or {}
-    counts = {"uncached": usage.uncached, "cache_read": usage.cache_read, "output": usage.output}
-    counts |= {f"cache_write.{ttl}": num for ttl, num in written.items()}
-    faults = [f"{name} of {num:,} tokens" for name, num in counts.items() if num and num < 0]
+    faults = []
     if usage.uncached is None:
         faults.append("input tokens")
     if usage.output is None:
         faults.append("output tokens")
+    for name, tokens in _counts(usage):
+        if tokens < 0:
+            faults.append(f"{name} of {tokens:,} tokens")
     return faults
+
+
+def _counts(usage: Usage) -> list[tuple[str, int]]:
+    """Tokens of each part, under the name of its price."""
+    counts = [
+        ("input", usage.uncached or 0),
+        ("cache_read", usage.cache_read or 0),
+        ("output", usage.output or 0),
+    ]
+    if usage.cache_write:
+        counts += [(f"cache_write.{ttl}", tokens) for ttl, tokens in usage.cache_write.items()]
+    return counts
 
 
 def _mode(
@@ -159,7 +169,7 @@ def _multiplied(standard: Rates, own: Rates | None, multiplier: Decimal | None) 
     def price(given: Decimal | None, usual: Decimal | None) -> Decimal | None:
         if given is not None or usual is None or multiplier is None:
             return given
-        return _EXACT.multiply(usual, multiplier)
+        return times(usual, multiplier)
 
     named = own or Rates()
     written = {ttl: price(None, usual) for ttl, usual in standard.cache_write.items()}
@@ -173,35 +183,38 @@ def _multiplied(standard: Rates, own: Rates | None, multiplier: Decimal | None) 
 
 
 def _added(model: str, usage: Usage, rates: Rates, factor: Decimal, above: int | None) -> Cost:
-    missing: list[str] = []
-    total = Decimal(0)
-
-    def part(name: str, tokens: int | None, price: Decimal | None) -> Decimal | None:
-        nonlocal total
-        if not tokens:
-            return Decimal(0)
-        if price is None:
-            missing.append(f"price of {name}" + (f" above {above:,} tokens" if above else ""))
-            return None
-        each = _EXACT.multiply(price, factor).scaleb(-6, _EXACT)
-        amount = _EXACT.multiply(each, Decimal(tokens))
-        total = _EXACT.add(total, amount)
-        return amount
-
+    uncached = _amount(usage.uncached, rates.input, factor)
+    read = _amount(usage.cache_read, rates.cache_read, factor)
+    output = _amount(usage.output, rates.output, factor)
     written = {
-        ttl: part(f"cache_write.{ttl}", tokens, rates.cache_write.get(ttl))
+        ttl: _amount(tokens, rates.cache_write.get(ttl), factor)
         for ttl, tokens in (usage.cache_write or {}).items()
     }
-    uncached = part("input", usage.uncached, rates.input)
-    read = part("cache_read", usage.cache_read, rates.cache_read)
-    output = part("output", usage.output, rates.output)
+    total: Decimal | None = _NOTHING
+    for amount in (uncached, read, output, *written.values()):
+        total = None if amount is None or total is None else plus(total, amount)
+    missing: tuple[str, ...] = ()
+    if total is None:
+        parts = {"input": uncached, "cache_read": read, "output": output}
+        parts |= {f"cache_write.{ttl}": amount for ttl, amount in written.items()}
+        bound = f" above {above:,} tokens" if above else ""
+        missing = tuple(f"price of {name}{bound}" for name, each in parts.items() if each is None)
     return Cost(
         model=model,
-        total=None if missing else total,
+        total=total,
         uncached=uncached,
         cache_read=read,
         cache_write=written,
         output=output,
-        missing=tuple(missing),
+        missing=missing,
         above=above,
     )
+
+
+def _amount(tokens: int | None, price: Decimal | None, factor: Decimal) -> Decimal | None:
+    """Dollars; a part without tokens costs nothing, whatever its price may be."""
+    if not tokens:
+        return _NOTHING
+    if price is None:
+        return None
+    return per_million(times(times(price, Decimal(tokens)), factor))

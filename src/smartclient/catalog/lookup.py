@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from threading import Lock
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from .. import _observers
@@ -30,7 +28,6 @@ class Catalog:
 
     Args:
         records: The models that it knows.
-        layer: Names and fields to lay over them, as `override` takes them.
 
     Raises:
         ValueError: Two records claim the same name.
@@ -149,17 +146,11 @@ class Catalog:
             raise ValueError(f"{where}: {error}") from None
 
 
-@cache
 def builtin() -> Catalog:
     """The catalog that comes with this version, read when it is first asked for."""
-    from importlib.resources import files
+    from .shipped import CATALOG  # an import happens once, however many threads ask
 
-    text = files(__package__).joinpath("catalog.json").read_bytes()
-    return Catalog(msgspec.json.decode(text, type=_File).models)
-
-
-class _File(msgspec.Struct):
-    models: tuple[ModelFacts, ...]
+    return CATALOG
 
 
 def catalog_of(

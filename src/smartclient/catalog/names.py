@@ -67,6 +67,7 @@ def _inside(name: str) -> tuple[str, str | None]:
         name = rest
     region = None
     if name.startswith("arn:aws") or "publishers/" in name:
+        region = "bedrock:us-gov" if ":us-gov-" in name else None
         name = name.rpartition("/")[2]
     while "/" in name:
         first, _, rest = name.partition("/")

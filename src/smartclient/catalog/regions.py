@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from .exact import times
 from .facts import Mode, Prices, Rates
 
 __all__ = ["in_region"]
@@ -38,8 +39,8 @@ def _mode(mode: Mode, factor: Decimal) -> Mode:
 def _times(rates: _Priced, factor: Decimal) -> _Priced:
     return replace(
         rates,
-        input=None if rates.input is None else rates.input * factor,
-        output=None if rates.output is None else rates.output * factor,
-        cache_read=None if rates.cache_read is None else rates.cache_read * factor,
-        cache_write={ttl: price * factor for ttl, price in rates.cache_write.items()},
+        input=None if rates.input is None else times(rates.input, factor),
+        output=None if rates.output is None else times(rates.output, factor),
+        cache_read=None if rates.cache_read is None else times(rates.cache_read, factor),
+        cache_write={ttl: times(price, factor) for ttl, price in rates.cache_write.items()},
     )

@@ -240,7 +240,7 @@ A_REPLY = Usage(uncached=10, output=10)
             "gpt-4.1",
             Usage(uncached=-5, output=1),
             {},
-            ["uncached of -5 tokens"],
+            ["input of -5 tokens"],
             id="impossible-count",
         ),
         pytest.param(

@@ -7,6 +7,9 @@ from decimal import Decimal
 from functools import cache
 
 import pytest
+from genai_prices import data_snapshot
+from genai_prices.data_snapshot import DataSnapshot
+from genai_prices.types import ClauseEquals, ModelInfo, ModelPrice, PriceVariant, Provider
 
 from smartclient import catalog
 from smartclient.catalog import cost
@@ -101,6 +104,28 @@ def test_models_that_only_they_know_are_there():
 
 def test_what_is_priced_by_more_than_text_is_left_out():
     assert theirs().model("gpt-realtime") is None
+
+
+def a_list_of(model, monkeypatch):
+    provider = Provider(id="openai", name="OpenAI", api_pattern="", models=[model])
+    monkeypatch.setattr(data_snapshot, "get_snapshot", lambda: DataSnapshot([provider], False))
+    return catalog.from_genai_prices()
+
+
+def test_a_price_for_two_conditions_at_once_is_left_out(monkeypatch):
+    price = ModelPrice(input_mtok=Decimal(1), output_mtok=Decimal(2))
+    both = PriceVariant({"processing": "batch", "speed": "fast"}, price)
+    model = ModelInfo("m", ClauseEquals("m"), prices=price, price_variants=[both])
+
+    facts = a_list_of(model, monkeypatch).model("m")
+
+    assert (facts.prices.batch, facts.prices.speeds, facts.prices.output) == (None, {}, 2)
+
+
+def test_a_model_with_a_hole_in_its_prices_is_left_out(monkeypatch):
+    model = ModelInfo("m", ClauseEquals("m"), prices=ModelPrice(input_mtok=Decimal(1)))
+
+    assert a_list_of(model, monkeypatch).model("m") is None
 
 
 def test_without_the_package_the_message_says_what_to_install(monkeypatch):

@@ -97,6 +97,8 @@ def test_a_name_never_becomes_that_of_another_model(asked):
         ("anthropic.claude-opus-5", None),
         ("bedrock/us-gov-west-1/anthropic.claude-opus-5", "bedrock:us-gov"),
         ("bedrock/eu-west-1/anthropic.claude-opus-5", "bedrock:eu-west-1"),
+        ("arn:aws-us-gov:bedrock:us-gov-west-1::foundation-model/anthropic.x", "bedrock:us-gov"),
+        ("arn:aws:bedrock:us-east-1::foundation-model/anthropic.x", None),
         ("azure/eu/gpt-4.1", "azure:eu"),
         ("azure/gpt-4.1", None),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 
 from smartclient import catalog
 from smartclient.catalog import Mode, Prices, Tier
@@ -32,6 +32,15 @@ def test_every_price_rises_and_no_multiplier_does():
         speeds={"fast": Mode(input=Decimal(70), output=Decimal(80))},
         geos={"us": Decimal(9)},
     )
+
+
+def test_the_callers_precision_is_not_ours():
+    prices = Prices(input=Decimal("3.75"), output=Decimal(1), regions={"x": Decimal("1.1")})
+
+    with localcontext(Context(prec=2)):
+        raised = in_region(prices, "x")
+
+    assert raised.input == Decimal("4.125")
 
 
 def test_a_region_without_a_factor_has_no_known_prices():
