@@ -353,3 +353,11 @@ def test_a_mode_may_have_tiers_of_its_own():
     ]
 
     assert totals == [Decimal("0.00001"), Decimal("0.000189")]
+
+
+@pytest.mark.parametrize(("tokens", "above"), [(10, None), (11, 10), (20, 10), (21, 20)])
+def test_the_highest_tier_that_is_exceeded_holds(tokens, above):
+    tiers = [{"above": bound, "input": bound, "output": 1} for bound in (10, 20)]
+    mine = catalog.override({"m": {"prices": {"input": 1, "output": 1, "tiers": tiers}}})
+
+    assert cost(Usage(uncached=tokens, output=0), mine.model("m")).above == above

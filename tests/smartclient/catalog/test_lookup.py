@@ -34,6 +34,14 @@ def test_an_unknown_model_is_none_and_one_warning(fresh, caplog):
     )
 
 
+def test_a_name_that_was_warned_of_is_not_warned_of_again(fresh, caplog):
+    fresh.model("gpt-99")
+    fresh._found.clear()  # as it is when many names were asked for
+
+    assert fresh.model("gpt-99") is None
+    assert len(caplog.records) == 1
+
+
 def test_threads_that_ask_together_hear_one_warning(fresh, caplog):
     start = threading.Barrier(8)
 
