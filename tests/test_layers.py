@@ -68,6 +68,7 @@ PLACES = {
         "opentelemetry": "policies/telemetry.py",
         "tiktoken": "tokens/",
         "certifi": "net/",
+        "genai_prices": "catalog/genai.py",
         "rich": "cli/",
     },
     "server_reference": {

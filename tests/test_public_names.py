@@ -19,6 +19,10 @@ NAMES = {
         PoolStats ServerError Settings SmartClientError StatusError Timeout last_report pool_stats
         async_httpx2_client async_httpx_client httpx2_client httpx_client unwrap wrap
         """,
+    "smartclient.catalog": """
+        Catalog Cost ImageTokens Mode ModelFacts Prices Rates Tier
+        builtin catalog_of cost from_genai_prices model override read
+        """,
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
     "server_reference": "scripted start",
     "server_reference.scripted": """

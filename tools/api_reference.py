@@ -14,6 +14,7 @@ __all__ = ["PACKAGES", "PAGE", "main", "render"]
 
 PACKAGES = (
     "smartclient",
+    "smartclient.catalog",
     "smartclient.testing",
     "server_reference",
     "server_reference.scripted",

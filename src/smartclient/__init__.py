@@ -24,6 +24,7 @@ from .client import AsyncClient, Client, last_report
 from .report import CallReport
 
 if TYPE_CHECKING:
+    from . import catalog as catalog
     from ._http_clients import (
         async_httpx2_client,
         async_httpx_client,
@@ -73,13 +74,16 @@ _LATER = {
     "unwrap": "_wrap",
     "wrap": "_wrap",
 }
+_MODULES_LATER = {"catalog"}
 
 
 def __getattr__(name: str) -> Any:
     """Load what not every program needs when it is first asked for."""
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _MODULES_LATER:
+        return import_module(f".{name}", __name__)
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["failed"]
+__all__ = ["failed", "warned"]
 
 
 def failed(what: str, observer: object) -> None:
@@ -11,3 +11,14 @@ def failed(what: str, observer: object) -> None:
     import logging
 
     logging.getLogger("smartclient").exception("%s: %r", what, observer)
+
+
+def warned(message: str, *facts: object) -> None:
+    """Log what somebody should know while the call goes on.
+
+    The log, not the `warnings` module: a filter that turns warnings into errors would end
+    a call whose only fault is that we know less than we could.
+    """
+    import logging
+
+    logging.getLogger("smartclient").warning(message, *facts)

@@ -14,6 +14,7 @@ import smartclient
 from server_reference.scripted import ManualClock
 from server_reference.scripted.config import ScriptedConfig
 from smartclient import AsyncClient, CallReport, Client, Settings, Timeout, testing
+from smartclient.catalog import Catalog, Cost, ModelFacts
 from smartclient.policies.retry import retry_after
 from smartclient.report import Stage
 from smartclient.wire.anthropic_types import Message, MessageTokensCount
@@ -125,3 +126,11 @@ def mistakes(client: Client) -> None:
     client.responses.create(model="m")  # type: ignore[call-overload]
     client.messages.count_tokens(model=1, messages=MESSAGES)  # type: ignore[arg-type]
     Client(provider="other")  # type: ignore[arg-type]
+
+
+def catalog(report: CallReport) -> None:
+    facts = smartclient.catalog.model("gpt-4.1")
+    assert_type(facts, ModelFacts | None)
+    assert_type(smartclient.catalog.cost(report.usage, facts, batch=True), Cost | None)
+    mine = smartclient.catalog.override({"m": {"prices": {"input": 1, "output": 2}}})
+    assert_type(mine.read("prices.json"), Catalog)

@@ -1,0 +1,18 @@
+"""Sums of money without rounding, whatever precision the program has set for itself."""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal, Inexact, InvalidOperation
+
+__all__ = ["per_million", "plus", "times"]
+
+# More digits than prices, factors and counts can fill together; should they ever, it raises.
+_EXACT = Context(prec=100, traps=[Inexact, InvalidOperation])
+
+times = _EXACT.multiply
+plus = _EXACT.add
+
+
+def per_million(amount: Decimal) -> Decimal:
+    """A millionth of `amount`."""
+    return amount.scaleb(-6, _EXACT)
