@@ -1,0 +1,22 @@
+"""How many tokens a request is before it is sent, and how sure that is."""
+
+from __future__ import annotations
+
+from .calibration import Calibrator
+from .counting import Endpoint, count
+from .download import DownloadError, download
+from .exact import countable, exact
+from .values import Kind, Source, TokenCount
+
+__all__ = [
+    "Calibrator",
+    "DownloadError",
+    "Endpoint",
+    "Kind",
+    "Source",
+    "TokenCount",
+    "count",
+    "countable",
+    "download",
+    "exact",
+]
