@@ -20,6 +20,9 @@ NAMES = {
         async_httpx2_client async_httpx_client httpx2_client httpx_client unwrap wrap
         """,
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
+    "smartclient.tokens": """
+        Calibrator DownloadError TokenCount count countable download exact
+        """,
     "server_reference": "scripted start",
     "server_reference.scripted": """
         Admin Answer Authority ErrorAnswer Fault ManualClock Observer Provider Received Recorder
@@ -29,16 +32,18 @@ NAMES = {
 
 # Reached through a module; `docs/reference/api.md` and other people's tests name them.
 ELSEWHERE = [
+    "smartclient.tokens.count",
     "smartclient.wire.sse.SSEDecoder",
     "smartclient.policies.retry.retry_after",
 ]
 
 METHODS = {
     "Client": "messages.create messages.stream messages.count_tokens chat.completions.create "
-    "chat.completions.stream responses.create responses.stream close prewarm",
+    "chat.completions.stream responses.create responses.stream responses.input_tokens.count "
+    "close prewarm",
     "AsyncClient": "messages.create messages.stream messages.count_tokens "
     "chat.completions.create chat.completions.stream responses.create responses.stream "
-    "close aclose prewarm",
+    "responses.input_tokens.count close aclose prewarm",
 }
 
 a_package = pytest.mark.parametrize("package", NAMES)

@@ -15,13 +15,14 @@ __all__ = ["PACKAGES", "PAGE", "main", "render"]
 PACKAGES = (
     "smartclient",
     "smartclient.testing",
+    "smartclient.tokens",
     "server_reference",
     "server_reference.scripted",
     "server_reference.scripted.ops",
     "server_reference.scripted.providers",
 )
 BEHIND = (  # what the values of exported names are made of
-    ("smartclient._resources", ("Messages", "ChatCompletions", "Responses")),
+    ("smartclient._resources", ("Messages", "ChatCompletions", "Responses", "InputTokens")),
     ("smartclient._stream", ("Stream",)),
     (
         "smartclient._answer_stream",

@@ -24,6 +24,7 @@ from .client import AsyncClient, Client, last_report
 from .report import CallReport
 
 if TYPE_CHECKING:
+    from . import tokens as tokens
     from ._http_clients import (
         async_httpx2_client,
         async_httpx_client,
@@ -74,12 +75,16 @@ _LATER = {
     "wrap": "_wrap",
 }
 
+_PACKAGES = frozenset({"tokens"})  # reached as attributes, `smartclient.tokens.count`
+
 
 def __getattr__(name: str) -> Any:
     """Load what not every program needs when it is first asked for."""
-    if name not in _LATER:
+    if name not in _LATER and name not in _PACKAGES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _PACKAGES:
+        return import_module(f".{name}", __name__)
     found = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
     return found

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from .calibration import Calibrator
-from .counting import Endpoint, count
+from .counting import count
 from .download import DownloadError, download
 from .exact import countable, exact
-from .values import Kind, Source, TokenCount
+from .values import TokenCount
 
 __all__ = [
     "Calibrator",
     "DownloadError",
-    "Endpoint",
-    "Kind",
-    "Source",
     "TokenCount",
     "count",
     "countable",

@@ -12,7 +12,15 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["CLAUDE_GROWTH", "Encoding", "Tokenizing", "bare_name", "claude_version", "tokenizing"]
+__all__ = [
+    "CLAUDE_GROWTH",
+    "Encoding",
+    "Tokenizing",
+    "bare_name",
+    "claude_version",
+    "has_new_tokenizer",
+    "tokenizing",
+]
 
 Encoding = Literal["o200k_base", "o200k_harmony", "cl100k_base"]
 

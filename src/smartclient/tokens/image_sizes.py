@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import binascii
 from struct import unpack_from
+from typing import TypeAlias
 
-__all__ = ["base64_of", "image_size", "size_of"]
+__all__ = ["Size", "base64_of", "image_size", "size_of"]
 
-Size = tuple[int, int]
+Size: TypeAlias = tuple[int, int]
 
 _STEPS = (4_096, 262_144, 4_194_304)  # characters: a photo's preview may stand before its size
 _FRAMES = frozenset(

@@ -9,7 +9,7 @@ from typing import Any
 from .encodings import Tokenizing
 from .values import Kind
 
-__all__ = ["DOCUMENTED", "FLAT", "NESTED", "Spread", "Tally", "as_json", "plain"]
+__all__ = ["DOCUMENTED", "FLAT", "NESTED", "PERHAPS", "Spread", "Tally", "as_json", "plain"]
 
 Spread = tuple[float, float]
 """By which share the tokens of a text may be fewer, and more, than its own count."""
