@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .calibration import Calibrator
 from .counting import count
-from .download import DownloadError, download
-from .exact import countable, exact
+from .endpoints import countable, exact
+from .fetch import DownloadError, download
 from .values import TokenCount
 
 __all__ = [

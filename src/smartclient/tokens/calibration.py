@@ -19,9 +19,9 @@ from .values import TokenCount
 __all__ = ["Calibrator", "Lesson", "is_a_lesson"]
 
 _KEPT = 0.98  # of what is known, with each new lesson: some fifty count
-_CLIP = 2.0  # deviations from what is expected, from where on a lesson counts for less
+_CLIP = 2.0  # deviations from what is expected, beyond which a lesson is drawn nearer
 _TRUST = 3  # lessons before a count is corrected
-_PRIOR_RATIO, _PRIOR_INTERCEPT = 0.3, 1.0  # lessons that the estimate itself is worth
+_PRIOR_RATIO, _PRIOR_INTERCEPT = 0.1, 1.0  # lessons that the estimate itself is worth
 _PRIOR_BAND = 2.0
 _NARROWEST = 0.003
 _Z = 1.645  # standard deviations from the median to p95
@@ -34,7 +34,7 @@ class Lesson(Struct):
     line's height is the ratio, its slope the tokens that every request has on top.
 
     Attributes:
-        n, p, q: Weights, and sums of `1 / estimate` and of its square.
+        n, p, q: How many count, and sums of `1 / estimate` and of its square.
         z, pz: Sums of `actual / estimate`, and of that times `1 / estimate`.
         spread: Mean square of what was left over, as a logarithm.
         seen: How many lessons there were.
@@ -70,18 +70,19 @@ class Lesson(Struct):
         return max(_NARROWEST, sqrt(square * (1.0 + 1.0 / (self.n + 1.0))))
 
     def learn(self, estimate: float, actual: float, prior: float) -> None:
-        """Take in one call; one far from what is expected counts for less."""
+        """Take in one call; one far from what is expected moves it as far as a near one."""
         off = log(actual / self.expected(estimate))
         limit = _CLIP * self.deviation(prior)
-        weight = min(1.0, limit / abs(off)) if off else 1.0
         clipped = max(-limit, min(limit, off))
-        x, y = 1.0 / estimate, actual / estimate
-        self.spread = (self.n * _KEPT * self.spread + clipped * clipped) / (self.n * _KEPT + 1.0)
-        self.n = self.n * _KEPT + weight
-        self.p = self.p * _KEPT + weight * x
-        self.q = self.q * _KEPT + weight * x * x
-        self.z = self.z * _KEPT + weight * y
-        self.pz = self.pz * _KEPT + weight * x * y
+        x, y = 1.0 / estimate, exp(clipped) * self.expected(estimate) / estimate
+        before = self.n * _KEPT
+        self.n = before + 1.0
+        self.p = self.p * _KEPT + x
+        self.q = self.q * _KEPT + x * x
+        self.z = self.z * _KEPT + y
+        self.pz = self.pz * _KEPT + x * y
+        left = log(max(1e-9, y * estimate) / self.expected(estimate))
+        self.spread = (before * self.spread + left * left) / self.n
         self.seen += 1
 
 

@@ -14,7 +14,7 @@ from .tally import FLAT, NESTED, Spread, Tally, plain
 __all__ = ["add_functions"]
 
 _PROPERTIES, _PROPERTY, _ENUM, _ITEM, _END = 3, 3, -3, 3, 12
-_DEEPEST = 20  # levels of nesting that are looked into
+_DEEPEST = 12  # levels of nesting that are looked into
 
 
 def add_functions(tally: Tally, functions: Sequence[Any], *, per_function: int) -> None:
