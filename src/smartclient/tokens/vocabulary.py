@@ -56,19 +56,16 @@ FILES: dict[Encoding, VocabularyFile] = {
 }
 
 
-def _untried(texts: Sequence[str]) -> list[int]:
-    raise AssertionError("unreachable")
-
-
-_UNTRIED: CountMany = _untried
-
-
 class Vocabularies:
-    """Tokenizers, each loaded once, when it is first asked for."""
+    """Tokenizers, each loaded once, when it is first asked for.
+
+    Where there is none, each call looks whether the file that tiktoken reads has come.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._loaded: dict[Encoding, CountMany | None] = {}
+        self._loaded: dict[Encoding, CountMany] = {}
+        self._missing: dict[Encoding, _Stamp] = {}
         self._loading: set[Encoding] = set()
 
     def get(self, encoding: Encoding, *, wait: bool = True) -> CountMany | None:
@@ -79,8 +76,8 @@ class Vocabularies:
             wait: Load it now, which takes about half a second once; without, a thread
                 loads it, and until then there is none.
         """
-        found = self._loaded.get(encoding, _UNTRIED)
-        if found is not _UNTRIED:
+        found = self._loaded.get(encoding)
+        if found is not None or self._missing.get(encoding) == _stamp(encoding):
             return found
         if wait:
             return self._load(encoding)
@@ -91,17 +88,31 @@ class Vocabularies:
             Thread(target=self._load, args=(encoding,), name="vocabulary", daemon=True).start()
         return None
 
-    def forget(self) -> None:
-        """Look again: a vocabulary has come."""
-        with self._lock:
-            self._loaded.clear()
-            self._loading.clear()
-
     def _load(self, encoding: Encoding) -> CountMany | None:
         with self._lock:
-            if encoding not in self._loaded:
-                self._loaded[encoding] = _toktok(encoding) or _tiktoken(encoding)
-            return self._loaded[encoding]
+            stamp = _stamp(encoding)
+            found = self._loaded.get(encoding)
+            if found is None and self._missing.get(encoding) != stamp:
+                found = _toktok(encoding) or _tiktoken(encoding)
+                if found is None:
+                    self._missing[encoding] = stamp
+                else:
+                    self._loaded[encoding] = found
+            self._loading.discard(encoding)
+            return found
+
+
+_Stamp = tuple[int, int]
+"""When a file was written, and its size; zeros where there is none."""
+
+
+def _stamp(encoding: Encoding) -> _Stamp:
+    path = cached_file(encoding)
+    try:
+        state = None if path is None else path.stat()
+    except OSError:
+        state = None
+    return (0, 0) if state is None else (state.st_mtime_ns, state.st_size)
 
 
 def cached_file(encoding: Encoding) -> Path | None:
