@@ -54,9 +54,7 @@ class Lesson(Struct):
             return 1.0, 0.0
         a, b, c = self.n + _PRIOR_RATIO, self.p, self.q * (1.0 + _PRIOR_INTERCEPT / self.n)
         right = self.z + _PRIOR_RATIO
-        determinant = a * c - b * b
-        if determinant <= 1e-12 * a * c:
-            return right / a, 0.0
+        determinant = a * c - b * b  # above 0, since the prior is
         return (c * right - b * self.pz) / determinant, (a * self.pz - b * right) / determinant
 
     def expected(self, estimate: float) -> float:

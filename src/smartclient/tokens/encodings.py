@@ -69,10 +69,7 @@ _UNKNOWN = Tokenizing(prose=1.1, code=1.15, foreign=1.3, error=0.35)
 @lru_cache(maxsize=256)
 def bare_name(model: str) -> str:
     """`model` in lower case, without `ft:`, a provider's or a region's prefix, or a suffix."""
-    name = model.strip().lower()
-    if not name.startswith("arn:"):
-        name = name.rpartition("ft:")[2]
-    name = name.rpartition("/")[2].split(":")[0]
+    name = model.strip().lower().rpartition("/")[2].removeprefix("ft:").split(":")[0]
     return _REGIONS.sub("", name)
 
 

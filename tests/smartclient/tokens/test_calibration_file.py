@@ -79,6 +79,18 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch):
+    def full(file):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(calibration_file.os, "fsync", full)
+
+    with pytest.raises(OSError, match="No space left"):
+        write(tmp_path / "calibration.json", [ROW])
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(OSError, match="No such file"):
         write(tmp_path / "nowhere" / "calibration.json", [ROW])

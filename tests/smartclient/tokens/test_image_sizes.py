@@ -38,6 +38,7 @@ def test_the_size_is_read(image):
         pytest.param(base64(png(0, 480)), id="no-width"),
         pytest.param(base64(png(640, 480)[:18]), id="cut-short"),
         pytest.param(base64(jpeg(640, 480)[:60]), id="jpeg-cut-short"),
+        pytest.param(base64(jpeg(640, 480, preview=4_000_000)), id="behind-megabytes"),
         pytest.param(base64(b"\xff\xd8\x00\x00" + bytes(40)), id="no-segment"),
     ],
 )

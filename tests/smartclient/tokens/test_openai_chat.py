@@ -98,6 +98,7 @@ def test_an_image_adds_its_tiles():
             {"tool_calls": [{"function": {"name": "f", "arguments": '{"a": 1}'}}]}, id="call"
         ),
         pytest.param({"function_call": {"name": "f", "arguments": "{}"}}, id="old-call"),
+        pytest.param({"tool_calls": ["nonsense"]}, id="odd-call"),
         pytest.param({"refusal": "I will not."}, id="refusal"),
         pytest.param({"audio": {"id": "audio_1"}}, id="audio"),
         pytest.param({"content": [{"type": "new", "value": 7}]}, id="unknown-part"),

@@ -133,6 +133,13 @@ def test_an_empty_name_turns_the_cache_off(monkeypatch):
     assert cached_file("o200k_base") is None
 
 
+def test_without_the_package_tiktoken_is_asked(truth, vocabularies, monkeypatch):
+    monkeypatch.setattr(vocabulary, "find_spec", lambda name: None)
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(vocabularies))
+
+    assert Vocabularies().get("o200k_base")(["Hello"]) == [truth["o200k_base"]("Hello")]
+
+
 def test_a_broken_file_is_read_once(tmp_path, monkeypatch, without_toktok):
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     cached_file("o200k_base").write_bytes(b"broken")
@@ -154,7 +161,8 @@ def test_who_does_not_wait_gets_the_vocabulary_later(monkeypatch):
     assert found.get("o200k_base", wait=False) is None
     assert found.get("o200k_base", wait=False) is None
     assert len(begun) == 1
-    begun[0]["target"](*begun[0]["args"])
+    for _ in range(2):  # one who waits may have come first
+        begun[0]["target"](*begun[0]["args"])
     assert found.get("o200k_base", wait=False)(["Hello"]) == [1]
 
 
