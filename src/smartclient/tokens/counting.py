@@ -99,10 +99,10 @@ def count(
     rule = tokenizing(model)
     tally = Tally(name, rule)
     walk = _WALKS.get(chosen)
-    if walk is None or not isinstance(body, Mapping):
+    if not isinstance(body, Mapping):
         tally.text(body)
     else:
-        walk(tally, body)
+        (walk or _add_bare)(tally, body)
     counted = _sum(tally, tokenizers, wait=wait)
     if calibrator is None:
         return counted
@@ -111,7 +111,7 @@ def count(
 
 def endpoint_of(body: Any, name: str = "") -> Endpoint:
     """Which format a body has, by its fields; where they leave it open, by the model's name."""
-    if not isinstance(body, Mapping):
+    if not isinstance(body, Mapping) or name.startswith("text-embedding"):
         return "text"
     if not _RESPONSES.isdisjoint(body):
         return "openai.responses"
@@ -129,6 +129,17 @@ _RESPONSES = frozenset({"input", "instructions", "previous_response_id", "conver
 _MESSAGES = frozenset({"system", "stop_sequences", "thinking", "output_config", "top_k"})
 _CHAT = frozenset({"max_completion_tokens", "response_format", "stream_options", "functions"})
 _BLOCKS = frozenset({"image", "document", "tool_use", "tool_result", "thinking"})
+
+
+def _add_bare(tally: Tally, body: Mapping[str, Any]) -> None:
+    """Text alone, or several: of an embedding, or of the older completions."""
+    given = body.get("input", body.get("prompt", body))
+    many = given if isinstance(given, (list, tuple)) else [given]
+    if many and all(isinstance(one, int) for one in many):
+        tally.add(len(many))  # tokens already
+        return
+    for one in many:
+        tally.text(one)
 
 
 def _has_blocks(body: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from tempfile import NamedTemporaryFile
 from threading import Thread
 from time import monotonic
 
+from .._errors import SmartClientError
 from .encodings import Encoding
 from .vocabulary import FILES, VocabularyFile, cached_file
 
@@ -18,7 +19,7 @@ _PIECE = 1 << 16
 _LARGEST = 32 << 20  # bytes; the largest vocabulary has 3.6 million
 
 
-class DownloadError(Exception):
+class DownloadError(SmartClientError):
     """A vocabulary could not be fetched; texts are estimated as before."""
 
 

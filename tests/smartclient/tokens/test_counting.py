@@ -92,6 +92,20 @@ def test_a_format_is_told_by_its_fields(body, name, endpoint):
     assert endpoint_of(body, name) == endpoint
 
 
+@pytest.mark.parametrize(
+    ("body", "model", "tokens"),
+    [
+        pytest.param({"input": "Hello there"}, "text-embedding-3-small", 2, id="embedding"),
+        pytest.param({"input": ["Hello", "Hello"]}, "text-embedding-3-large", 2, id="two"),
+        pytest.param({"input": [1, 2, 3]}, "text-embedding-3-small", 3, id="tokens"),
+        pytest.param({"prompt": "Hello there"}, "gpt-3.5-turbo-instruct", 2, id="completions"),
+        pytest.param({}, "gpt-4o", 1, id="nothing"),
+    ],
+)
+def test_text_alone_has_no_overhead(body, model, tokens):
+    assert fields(body, model) == (tokens, tokens, tokens)
+
+
 def test_the_format_may_be_said():
     payload = {"messages": [{"role": "user", "content": "Hello"}]}
 
