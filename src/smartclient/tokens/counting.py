@@ -15,7 +15,7 @@ from .openai_chat import add_chat
 from .openai_responses import add_responses
 from .remembered import Remembered
 from .tally import Spread, Tally, plain
-from .values import TokenCount
+from .values import Kind, TokenCount
 from .vocabulary import LIMIT, CountMany, Vocabularies
 
 __all__ = ["Endpoint", "Tokenizers", "count", "endpoint_of"]
@@ -27,6 +27,7 @@ _WALKS: dict[str, Callable[[Tally, Mapping[str, Any]], None]] = {
     "openai.chat": add_chat,
     "openai.responses": add_responses,
 }
+_SAMPLE = 2_000  # characters by which text is told from code
 _PER_CUT = 2  # tokens by which a cut inside a word may change the sum
 
 
@@ -186,10 +187,21 @@ def _sum(tally: Tally, tokenizers: Tokenizers, *, wait: bool) -> TokenCount:
         p50=max(0, round(mid)),
         p95=max(0, int(high + 0.999)),
         source="tokenizer" if is_exact else "heuristic",
-        kind=tally.kind,
+        kind=_kind(tally),
         estimate=max(0, round(mid)),
         unknown=tuple(tally.unknown),
     )
+
+
+def _kind(tally: Tally) -> Kind:
+    """What the request is made of; of text that is estimated, also which kind of text."""
+    if tally.kind != "text" or tally.rule.is_own:
+        return tally.kind
+    longest = max((text for texts in tally.texts.values() for text in texts), key=len, default="")
+    _, code, other = mixture(longest[:_SAMPLE])
+    if max(code, other) <= 0.5:
+        return "text"
+    return "code" if code > other else "other_script"
 
 
 def _joined(

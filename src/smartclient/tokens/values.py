@@ -9,7 +9,7 @@ from msgspec import Struct
 __all__ = ["Kind", "Source", "TokenCount"]
 
 Source = Literal["exact_endpoint", "tokenizer", "calibrated", "heuristic"]
-Kind = Literal["text", "tools", "images", "files"]
+Kind = Literal["text", "code", "other_script", "tools", "images", "files"]
 
 
 class TokenCount(Struct, frozen=True):

@@ -140,7 +140,7 @@ def test_a_block_that_cannot_be_counted_is_a_band_and_named(block, path):
         pytest.param({"type": "tool_use", "name": "f", "input": {"a": 1}}, "tools", id="tool-use"),
         pytest.param({"type": "tool_result", "content": "4"}, "tools", id="tool-result"),
         pytest.param({"type": "thinking", "thinking": "Let me see."}, "text", id="thinking"),
-        pytest.param({"type": "search_result", "title": "T"}, "text", id="other"),
+        pytest.param({"type": "search_result", "title": "T"}, "code", id="other"),
         pytest.param(
             {"type": "document", "title": "T", "source": {"type": "text", "data": "Hello"}},
             "text",

@@ -169,6 +169,22 @@ def test_the_source_says_whether_text_was_counted(model, source):
     assert count({"messages": JARGON}, model=model).source == source
 
 
+@pytest.mark.parametrize(
+    ("language", "model", "kind"),
+    [
+        pytest.param("English", "claude-opus-5", "text", id="prose"),
+        pytest.param("JSON", "claude-opus-5", "code", id="json"),
+        pytest.param("Russian", "claude-opus-5", "other_script", id="other-script"),
+        pytest.param("JSON", "gpt-4o", "text", id="counted-exactly"),
+    ],
+)
+def test_text_that_is_estimated_is_told_by_its_kind(language, model, kind):
+    """The ratio is another in code and other scripts, so calibration keeps them apart."""
+    messages = [{"role": "user", "content": SAME_TEXT[language]}]
+
+    assert count({"messages": messages}, model=model).kind == kind
+
+
 @pytest.mark.parametrize("language", SAME_TEXT)
 def test_without_a_vocabulary_an_estimate_holds_the_truth_and_says_so(language, truth, bare):
     text = SAME_TEXT[language]
