@@ -235,6 +235,14 @@ def test_a_huge_text_is_counted_in_pieces():
     assert counted.p95 - counted.p50 < 1000
 
 
+@pytest.mark.parametrize("text", ["a" * 200_000, "漢字。" * 70_000, "=" * 200_000])
+def test_a_text_that_had_to_be_cut_inside_a_word_has_a_band_for_it(text, truth):
+    counted = count(text, model="gpt-4o")
+
+    assert counted.p05 <= truth["o200k_base"](text) <= counted.p95
+    assert counted.p05 < counted.p50 < counted.p95
+
+
 def test_earlier_calls_correct_a_count():
     calibrator = Calibrator()
     counted = count({"messages": JARGON}, model="openai/claude-x", provider="here")
