@@ -24,6 +24,9 @@ NAMES = {
         builtin catalog_of cost from_genai_prices model override read
         """,
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
+    "smartclient.tokens": """
+        Calibrator DownloadError TokenCount count countable download exact
+        """,
     "server_reference": "scripted start",
     "server_reference.scripted": """
         Admin Answer Authority ErrorAnswer Fault ManualClock Observer Provider Received Recorder
@@ -33,16 +36,18 @@ NAMES = {
 
 # Reached through a module; `docs/reference/api.md` and other people's tests name them.
 ELSEWHERE = [
+    "smartclient.tokens.count",
     "smartclient.wire.sse.SSEDecoder",
     "smartclient.policies.retry.retry_after",
 ]
 
 METHODS = {
     "Client": "messages.create messages.stream messages.count_tokens chat.completions.create "
-    "chat.completions.stream responses.create responses.stream close prewarm",
+    "chat.completions.stream responses.create responses.stream responses.input_tokens.count "
+    "close prewarm",
     "AsyncClient": "messages.create messages.stream messages.count_tokens "
     "chat.completions.create chat.completions.stream responses.create responses.stream "
-    "close aclose prewarm",
+    "responses.input_tokens.count close aclose prewarm",
 }
 
 a_package = pytest.mark.parametrize("package", NAMES)

@@ -16,13 +16,14 @@ PACKAGES = (
     "smartclient",
     "smartclient.catalog",
     "smartclient.testing",
+    "smartclient.tokens",
     "server_reference",
     "server_reference.scripted",
     "server_reference.scripted.ops",
     "server_reference.scripted.providers",
 )
 BEHIND = (  # what the values of exported names are made of
-    ("smartclient._resources", ("Messages", "ChatCompletions", "Responses")),
+    ("smartclient._resources", ("Messages", "ChatCompletions", "Responses", "InputTokens")),
     ("smartclient._stream", ("Stream",)),
     (
         "smartclient._answer_stream",

@@ -25,6 +25,7 @@ from .report import CallReport
 
 if TYPE_CHECKING:
     from . import catalog as catalog
+    from . import tokens as tokens
     from ._http_clients import (
         async_httpx2_client,
         async_httpx_client,
@@ -74,14 +75,14 @@ _LATER = {
     "unwrap": "_wrap",
     "wrap": "_wrap",
 }
-_MODULES_LATER = {"catalog"}
+_PACKAGES = frozenset({"catalog", "tokens"})  # attributes too: `smartclient.tokens.count`
 
 
 def __getattr__(name: str) -> Any:
     """Load what not every program needs when it is first asked for."""
     from importlib import import_module
 
-    if name in _MODULES_LATER:
+    if name in _PACKAGES:
         return import_module(f".{name}", __name__)
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,6 +13,7 @@ Every error this package raises:
   x MalformedReplyError       the answer is not what its format promises
   x EventTooLargeError        one event of a stream crosses the bound set for it
   x IncompleteStreamError     the stream ended before its terminal event
+  x DownloadError             of `tokens`: a vocabulary could not be fetched
 
 Facts are attributes, so that nobody parses a message. Every error pickles.
 """

@@ -14,6 +14,7 @@ __all__ = [
     "ChatParams",
     "CountParams",
     "MessageParams",
+    "ResponseCountParams",
     "ResponseParams",
     "Turns",
     "hide_headers",
@@ -129,6 +130,26 @@ class ResponseParams(CallParams, total=False):
     tools: Turns
     top_logprobs: int
     top_p: float
+    truncation: str
+
+
+class ResponseCountParams(CallParams, total=False):
+    """Of `responses.input_tokens.count`. Source: OpenAI API reference, "Get input token counts".
+
+    A parameter that is not listed goes into `extra_body`.
+    """
+
+    model: Required[str]
+    input: str | Turns
+    conversation: str | Mapping[str, Any]
+    instructions: str
+    parallel_tool_calls: bool
+    personality: str
+    previous_response_id: str
+    reasoning: Mapping[str, Any]
+    text: Mapping[str, Any]
+    tool_choice: str | Mapping[str, Any]
+    tools: Turns
     truncation: str
 
 

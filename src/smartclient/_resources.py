@@ -12,28 +12,38 @@ from ._answer_stream import (
     MessageStream,
     ResponseStream,
 )
-from ._params import ChatParams, CountParams, MessageParams, ResponseParams, hide_headers
+from ._params import (
+    ChatParams,
+    CountParams,
+    MessageParams,
+    ResponseCountParams,
+    ResponseParams,
+    hide_headers,
+)
 from ._stream import AsyncStream, Stream
 from .wire.anthropic_types import Message, MessageStreamEvent, MessageTokensCount
 
 if TYPE_CHECKING:  # not needed to import: these types take time to build
     from .client import AsyncClient, Client
-    from .wire.openai_responses_types import Response, ResponseStreamEvent
+    from .wire.openai_responses_types import InputTokensCount, Response, ResponseStreamEvent
     from .wire.openai_types import ChatCompletion, ChatCompletionChunk
 
 __all__ = [
     "AsyncChat",
     "AsyncChatCompletions",
+    "AsyncInputTokens",
     "AsyncMessages",
     "AsyncResponses",
     "Chat",
     "ChatCompletions",
+    "InputTokens",
     "Messages",
     "Responses",
 ]
 
 _MESSAGES, _COUNT = "/v1/messages", "/v1/messages/count_tokens"
 _CHAT, _RESPONSES = "/chat/completions", "/responses"
+_INPUT_TOKENS = "/responses/input_tokens"
 _MESSAGE_NEEDS, _CHAT_NEEDS = ("model", "max_tokens", "messages"), ("model", "messages")
 _RESPONSE_NEEDS = ("model", "input")
 
@@ -193,6 +203,7 @@ class Responses:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self.input_tokens = InputTokens(client)
 
     @overload
     def create(
@@ -226,6 +237,7 @@ class AsyncResponses:
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
+        self.input_tokens = AsyncInputTokens(client)
 
     @overload
     async def create(
@@ -252,3 +264,37 @@ class AsyncResponses:
         """Send input when the context is entered; the answer streams in."""
         hide_headers(params)
         return AsyncResponseStream(lambda: self.create(stream=True, **params))
+
+
+class InputTokens:
+    """`client.responses.input_tokens`: counting, by OpenAI itself."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def count(self, **params: Unpack[ResponseCountParams]) -> InputTokensCount:
+        """Ask the provider how many input tokens a response to this would have."""
+        from .wire.openai_responses_types import InputTokensCount
+
+        self._client._session.expect("openai", "responses")
+        counted: InputTokensCount = self._client._fetch(
+            _INPUT_TOKENS, params, "model", kind=InputTokensCount
+        )
+        return counted
+
+
+class AsyncInputTokens:
+    """`client.responses.input_tokens`: counting, by OpenAI itself, awaited."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    async def count(self, **params: Unpack[ResponseCountParams]) -> InputTokensCount:
+        """Ask the provider how many input tokens a response to this would have."""
+        from .wire.openai_responses_types import InputTokensCount
+
+        self._client._session.expect("openai", "responses")
+        counted: InputTokensCount = await self._client._fetch(
+            _INPUT_TOKENS, params, "model", kind=InputTokensCount
+        )
+        return counted

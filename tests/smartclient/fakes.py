@@ -11,6 +11,7 @@ import trio
 
 from smartclient import AsyncClient, Client
 from smartclient._call import Headers, Timeline, Trace
+from smartclient._flow import sleep
 from smartclient.testing import ManualClock, a_call
 from smartclient.transports.driver import AsyncPerformer, Performer
 
@@ -28,6 +29,7 @@ __all__ = [
     "Answer",
     "AsyncProvider",
     "Provider",
+    "Watch",
     "World",
     "a_chunk",
     "a_stream",
@@ -294,3 +296,18 @@ def _in_asyncio(function: Any) -> Any:
 
 
 BLOCKING, ASYNCIO, TRIO = World(), World(_in_asyncio), World(trio.run)
+
+
+class Watch:
+    """A tap that keeps how the body ended, once its last flow has run."""
+
+    def __init__(self) -> None:
+        self.outcomes = []
+
+    def feed(self, delta, at): ...
+
+    def comment(self, text): ...
+
+    def after(self, outcome):
+        yield from sleep(0.0)
+        self.outcomes.append(outcome)

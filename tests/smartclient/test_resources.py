@@ -45,6 +45,7 @@ FAILED = an_event(
         pytest.param(module.Chat, module.AsyncChat, id="chat"),
         pytest.param(module.ChatCompletions, module.AsyncChatCompletions, id="completions"),
         pytest.param(module.Responses, module.AsyncResponses, id="responses"),
+        pytest.param(module.InputTokens, module.AsyncInputTokens, id="input-tokens"),
     ],
 )
 def test_both_sides_have_the_same_methods(blocking, awaited):
@@ -140,6 +141,23 @@ def test_tokens_are_counted(home):
     assert counted.input_tokens == 12
     assert provider.calls[0].target == "/v1/messages/count_tokens"
     assert client.last_report.endpoint == "POST /v1/messages/count_tokens"
+
+
+def test_input_tokens_of_a_response_are_counted(home):
+    client, provider = an_openai(home, Answer(b'{"object": "x", "input_tokens": 12}'))
+
+    counted = home.do(client.responses.input_tokens.count(**RESPONSE_GIVEN))
+
+    assert counted.input_tokens == 12
+    assert json.loads(provider.calls[0].body) == RESPONSE_GIVEN
+    assert provider.calls[0].target == "/v1/responses/input_tokens"
+
+
+def test_input_tokens_are_not_anthropics(home):
+    client, _ = an_anthropic(home)
+
+    with pytest.raises(TypeError, match="provider='openai'"):
+        home.do(client.responses.input_tokens.count(**RESPONSE_GIVEN))
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,9 @@ from smartclient import AsyncClient, CallReport, Client, Settings, Timeout, test
 from smartclient.catalog import Catalog, Cost, ModelFacts
 from smartclient.policies.retry import retry_after
 from smartclient.report import Stage
+from smartclient.tokens import Calibrator, TokenCount
 from smartclient.wire.anthropic_types import Message, MessageTokensCount
-from smartclient.wire.openai_responses_types import Response, ResponseStreamEvent
+from smartclient.wire.openai_responses_types import InputTokensCount, Response, ResponseStreamEvent
 from smartclient.wire.openai_types import ChatCompletion, ChatCompletionChunk
 from smartclient.wire.sse import Event, SSEDecoder
 
@@ -67,6 +68,16 @@ def response_client(client: Client) -> None:
         for event in stream.until_done():
             assert_type(event, ResponseStreamEvent)
         assert_type(stream.get_final_response(), Response)
+
+
+def counting(client: Client) -> None:
+    counted = smartclient.tokens.count({"messages": MESSAGES}, model="gpt-4o")
+    assert_type(counted, TokenCount)
+    assert_type(counted.p95, int)
+    Calibrator().observe(counted, 9, provider="openai", model="gpt-4o")
+    exact = client.responses.input_tokens.count(model="m", input="Hello", instructions="Be brief.")
+    assert_type(exact, InputTokensCount)
+    client.responses.input_tokens.count(input="Hello")  # type: ignore[call-arg]
 
 
 async def async_client() -> None:

@@ -34,7 +34,7 @@ class OpenAIResponses:
     finish_is_end = False
 
     def recognises(self, method: str, path: str) -> bool:
-        return method == "POST" and path.endswith("/responses")
+        return method == "POST" and path.endswith(("/responses", "/responses/input_tokens"))
 
     def part(self, event: Event) -> Part:
         try:

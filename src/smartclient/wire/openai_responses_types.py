@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from msgspec import Struct
+
 from .value import Number, StreamValue, Text, Value
 
 __all__ = [
     "CacheWriteTokensDetails",
     "ContentPart",
     "IncompleteDetails",
+    "InputTokensCount",
     "InputTokensDetails",
     "OutputItem",
     "OutputTokensDetails",
@@ -165,6 +168,13 @@ class ResponseStreamEvent(StreamValue, frozen=True):
     message: Text = None
     param: Text = None
     error: Any = None
+
+
+class InputTokensCount(Struct, frozen=True):
+    """How many input tokens a response would have."""
+
+    input_tokens: int
+    object: str = "response.input_tokens"
 
 
 def _all(items: Any, kind: type[Any]) -> list[Any]:

@@ -22,6 +22,9 @@ MESSAGES, CHAT, RESPONSES = adapters()
         pytest.param("POST", "/v1/chat/completions", "openai.chat", id="openai"),
         pytest.param("POST", "/openai/deployments/x/chat/completions", "openai.chat", id="azure"),
         pytest.param("POST", "/v1/responses", "openai.responses", id="responses"),
+        pytest.param(
+            "POST", "/v1/responses/input_tokens", "openai.responses", id="count-input-tokens"
+        ),
         pytest.param("POST", "/v1/responses/resp_1/cancel", None, id="cancel"),
         pytest.param("GET", "/v1/responses", None, id="list"),
         pytest.param("POST", "/v1/messages/count_tokens", "anthropic.messages", id="count-tokens"),

@@ -1,0 +1,19 @@
+"""How many tokens a request is before it is sent, and how sure that is."""
+
+from __future__ import annotations
+
+from .calibration import Calibrator
+from .counting import count
+from .endpoints import countable, exact
+from .fetch import DownloadError, download
+from .values import TokenCount
+
+__all__ = [
+    "Calibrator",
+    "DownloadError",
+    "TokenCount",
+    "count",
+    "countable",
+    "download",
+    "exact",
+]
