@@ -20,7 +20,7 @@ __all__ = ["BASELINE", "TOLERANCE", "Entry", "Row", "compare", "key", "main", "m
 BASELINE = Path(__file__).with_name("baseline.json")
 TOLERANCE = 0.10
 
-_PACKAGES = ("msgspec", "httptools", "tenacity")
+_PACKAGES = ("msgspec", "httptools", "tenacity", "toktok-rs")
 _AT_ONCE = 2
 
 
