@@ -107,7 +107,7 @@ class ExchangeError(SmartClientError):
         kind: What failed.
         sent: How much of the request had been written.
         origin: Scheme, host and port that the call went to.
-        reused: Whether the connection had carried an earlier call.
+        reused: Whether the connection was open before the call.
     """
 
     def __init__(
@@ -138,6 +138,7 @@ class StatusError(SmartClientError):
         message: The provider's own sentence.
         request_id: What to quote to the provider.
         attempts: How often the call was sent.
+        retry_after: Seconds that the provider asks to wait; `None` where it names none.
     """
 
     def __init__(
@@ -150,7 +151,9 @@ class StatusError(SmartClientError):
         request_id: str | None = None,
         attempts: int = 1,
         hint: str = "",
+        retry_after: float | None = None,
     ) -> None:
+        self.retry_after = retry_after
         self.status, self.type, self.code, self.message = status, type, code, message
         self.request_id, self.attempts, self.hint = request_id, attempts, hint
         what = f"{status}" if status is not None else "an error inside the stream"
@@ -158,6 +161,7 @@ class StatusError(SmartClientError):
         tries = f" after {attempts} attempts" if attempts > 1 else ""
         quoted = f" [request id {request_id}]" if request_id else ""
         advice = f" ({hint})" if hint else ""
+        advice += f" (it asks to wait {round(retry_after, 1):,g} s)" if retry_after else ""
         super().__init__(f"the provider answered {what}{name}{tries}: {message}{advice}{quoted}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import time
 from typing import Any
 
 import msgspec
@@ -49,6 +50,8 @@ def failure_error(failure: Failure, reply: Reply, *, status: int | None) -> Smar
             content_type=reply.headers.get("content-type") or "",
             excerpt=b"",
         )
+    from .policies.retry import retry_after  # not needed to import
+
     adapter = reply.call.adapter
     header = adapter.request_id_header if adapter else "request-id"
     error_class = status_error(status, failure.type)
@@ -61,10 +64,12 @@ def failure_error(failure: Failure, reply: Reply, *, status: int | None) -> Smar
         message=_without_keys(failure.message, reply.call.headers),
         request_id=reply.headers.get(header),
         attempts=len(reply.call.trace.attempts),
+        retry_after=retry_after(reply.headers, now=time()) if status is not None else None,
         hint=_HINTS.get(failure.kind, ""),
     )
 
 
+_SHORTEST_KEY = 8
 _CREDENTIALS = frozenset({"authorization", "x-api-key", "api-key"})
 
 
@@ -72,7 +77,8 @@ def _without_keys(text: str, headers: Headers) -> str:
     """`text` of a server that repeats what it was sent, without the caller's keys."""
     for name, value in headers:
         key = value.rpartition(" ")[2]
-        if key and name.lower() in _CREDENTIALS:
+        # A shorter one is no secret, and a word of the text.
+        if len(key) >= _SHORTEST_KEY and name.lower() in _CREDENTIALS:
             text = text.replace(key, "[key]")
     return text
 

@@ -10,7 +10,7 @@ import pytest
 
 import server_reference
 import smartclient
-from server_reference.scripted import rule
+from server_reference.scripted import Answer, rule
 from server_reference.scripted.ops import Body, Head, Pause
 from smartclient._call import Timeout
 from smartclient._errors import ExchangeError
@@ -157,7 +157,24 @@ def test_a_warm_client_does_not_wait_for_a_connection(kind):
                 report = client.last_report
 
         assert server.num_connections == 2
-        assert "tcp" not in report.stages
+        assert (report.reused, report.stages["tcp"].duration) == (True, 0.0)
+
+
+@pytest.mark.parametrize("kind", ["threads", "asyncio"])
+def test_one_shared_connection_is_warm_enough(kind):
+    async def main():
+        async with smartclient.AsyncClient(**options) as client:
+            return [await client.prewarm(3), await client.prewarm(3)]
+
+    with server_reference.scripted(Answer(text="a")) as server:
+        options = {"base_url": server.base_url, "api_key": "k", "http_version": "2"}
+        if kind == "asyncio":
+            warmed = asyncio.run(main())
+        else:
+            with smartclient.Client(**options) as client:
+                warmed = [client.prewarm(3), client.prewarm(3)]
+
+        assert (warmed, server.counters().connections_opened) == ([1, 0], 1)
 
 
 def test_prewarming_says_what_is_wrong():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from smartclient._call import Headers
 from smartclient._errors import (
     AuthenticationError,
     InvalidRequestError,
@@ -64,6 +66,28 @@ def test_an_error_reply_is_raised_with_its_facts(status, kind):
 def test_an_error_says_what_to_do_where_we_know_it(body, status, advice):
     with pytest.raises(Exception, match=advice):
         success(an_error_reply(body, status))
+
+
+def test_an_error_tells_how_long_the_provider_asks_to_wait():
+    with pytest.raises(RateLimitError, match=r"asks to wait 3,600 s") as caught:
+        success(an_error_reply(b"{}", 429, retry_after="3600"))
+
+    assert caught.value.retry_after == 3600.0
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        pytest.param("sk-0123456789", "the key [key] is wrong", id="key"),
+        pytest.param("is", "the key is is wrong", id="word"),
+    ],
+)
+def test_a_key_is_taken_out_of_an_error_and_a_word_is_not(key, text):
+    headers = Headers({"authorization": f"Bearer {key}"})
+    reply = a_reply(401, call=msgspec.structs.replace(a_call(), headers=headers))
+    failure = Failure(kind="authentication", message=f"the key {key} is wrong")
+
+    assert failure_error(failure, reply, status=401).message == text
 
 
 @pytest.mark.parametrize(

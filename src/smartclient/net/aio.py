@@ -116,7 +116,7 @@ class AsyncConnections:
         number = min(number, self._limit or number)
         opened: list[Lane] = []
         try:
-            while len(pool.idle) + len(opened) < number and not pool.roomy and pool.reserve():
+            while _lacks(pool, number - len(opened)) and pool.reserve():
                 opened.append(await self._open(home, route, pool, call, Timeline()))
         finally:
             for lane in opened:
@@ -263,3 +263,10 @@ class AsyncConnections:
     def _check_open(self) -> None:
         if self._is_closed:
             raise failures.client_closed()
+
+
+def _lacks(pool: Pool[Link], number: int) -> bool:
+    """Whether fewer than `number` connections are idle; one that is shared is enough."""
+    if pool.sharing.is_shared and (pool.idle or pool.roomy):
+        return False
+    return len(pool.idle) < number

@@ -116,7 +116,7 @@ class Response:
         """Write the request; false: closed before the first byte, so another may carry it."""
         connection, timeline = self._connection, self._timeline
         assert connection is not None
-        timeline.reused, timeline.carrier = connection.num_exchanges > 0, connection.carrier
+        timeline.reused, timeline.carrier = connection.is_reused, connection.carrier
         connection.num_exchanges += 1
         started = self._clock.monotonic()
         failure = _write(connection, self._call, head, timeline, self._is_refused)
@@ -226,7 +226,7 @@ def _write(
     has_reply: Callable[[], bool],
 ) -> ExchangeError | None:
     """Write the request, whole or until a reply comes first; what went wrong."""
-    origin, reused = call.origin, connection.num_exchanges > 1
+    origin, reused = call.origin, timeline.reused
     sent: Sent = "nothing"
     for piece in _pieces(head, call.body):
         rest: bytes | memoryview = piece

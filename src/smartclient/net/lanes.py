@@ -44,7 +44,7 @@ class StreamLane(Awaited):
         self.link, self.owner = link, owner
         self.place: Place | None = None
         self.parser: StreamReply | None = None
-        self.is_reused = link.num_exchanges > 0
+        self.is_reused = link.is_reused
         self.is_cut = self.is_draining = self.has_written = False
         self.is_sending = True
         self.monotonic: Callable[[], float] = link.loop.time

@@ -56,7 +56,7 @@ class Aging:
 
     Attributes:
         num_exchanges: How many calls it has carried.
-        idle_since: When it was last released.
+        idle_since: When it was last released; 0 before.
         held: Method, target and start of the call that it carries.
     """
 
@@ -68,6 +68,11 @@ class Aging:
         self.held: tuple[str, str, float] | None = None
         self._worn_at: float | None = None
         self._most_exchanges: int | None = None
+
+    @property
+    def is_reused(self) -> bool:
+        """Whether it was open before the call that it is about to carry."""
+        return self.num_exchanges > 0 or self.idle_since > 0.0
 
     def begin_life(self, options: NetOptions) -> None:
         """It was opened just now."""

@@ -59,10 +59,6 @@ class StreamConnection(Link):
             self.drop()
 
     @property
-    def is_reused(self) -> bool:
-        return self.num_exchanges > 0
-
-    @property
     def sent(self) -> Sent:
         """How much of the request was written, while it is being written."""
         return "part" if self.has_written else "nothing"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from .. import _observers
@@ -118,6 +119,14 @@ class _Ending:
         self._patience.came(content=chunk.has_content, whole=self.intake.terminal)
         return chunk
 
+    def _left_over(self) -> list[Flow[None]]:
+        """What was to be done when this body, or another, was cut: now there is somebody."""
+        flows = []
+        with suppress(IndexError):  # asked for instead of looked for: threads share one client
+            while True:
+                flows.append(self._leftovers.popleft())
+        return flows
+
     def _broke(self, error: ExchangeError) -> list[Flow[None]]:
         self._attempt.error = error.kind
         self._attempt.maybe_processed = error.maybe_processed
@@ -189,7 +198,7 @@ class Body(_Ending):
         try:
             self._response.close(finished=self.intake.is_answered)
         finally:
-            self._run_all(flows)
+            self._run_all(flows or self._left_over())
 
     def fail(self, error: ExchangeError) -> None:
         """Drop the connection at once, because of `error` in what came from it."""
@@ -269,7 +278,7 @@ class AsyncBody(_Ending):
         try:
             await self._response.close(finished=self.intake.is_answered)
         finally:
-            await self._run_all(flows)
+            await self._run_all(flows or self._left_over())
 
     async def fail(self, error: ExchangeError) -> None:
         """Drop the connection at once, because of `error` in what came from it."""

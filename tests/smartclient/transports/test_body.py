@@ -240,6 +240,26 @@ def test_a_tap_that_fails_at_the_end_breaks_nothing(world, caplog, end):
     assert "the store is away" in caplog.text
 
 
+@pytest.mark.parametrize(
+    "interruption",
+    [
+        pytest.param(asyncio.CancelledError(), id="cancelled"),
+        pytest.param(KeyboardInterrupt(), id="interrupted"),
+    ],
+)
+def test_an_interrupted_body_does_its_last_flows_when_it_is_closed(world, interruption):
+    watch, leftovers = Watch(), deque()
+    reply, _ = world.reply(a_stream(START, interruption), taps=[watch], leftovers=leftovers)
+    world.do(reply.handle.next())
+    with pytest.raises(type(interruption)):
+        world.do(reply.handle.next())
+
+    world.do(reply.handle.close())
+
+    assert [outcome.kind for outcome in watch.outcomes] == ["cut"]
+    assert not leftovers
+
+
 def test_a_cut_body_leaves_its_last_flows_for_later(world):
     watch, leftovers = Watch(), deque()
     reply, response = world.reply(a_stream(START), taps=[watch], leftovers=leftovers)
