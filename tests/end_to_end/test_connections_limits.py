@@ -203,15 +203,17 @@ def test_the_wait_for_a_place_and_then_for_a_connection_have_one_limit(side, cal
 def test_a_closed_clients_waiting_calls_end_and_its_places_are_free(side, calls):
     async def scenario():
         client = side.client(max_connections=2)
-        started = [calls.start(client, server.url) for _ in range(5)]
-        await until(lambda: side.counts()[1:] == (2, 3))
+        started = [calls.start(client, server.url, body=b"A") for _ in range(5)]
+        await until(lambda: side.counts()[1:] == (2, 3) and gate.in_flight[b"A"] == 2)
         await client.close()
         outcomes = await asyncio.gather(*started, return_exceptions=True)
         kinds = Counter(type(outcome) for outcome in outcomes)
         assert kinds == {RuntimeError: 3, ExchangeError: 2}
         assert (side.counts(), limiters(side)) == ((0, 0, 0), [])
+        gate.is_open.set()
 
-    with RawServer(silent) as server:
+    gate = Gate()
+    with RawServer(gate) as server:
         side.run(scenario)
 
 
