@@ -15,6 +15,7 @@ from ..wire import Adapter, Delta, Usage
 
 __all__ = ["Telemetry"]
 
+_NO_GAPS: list[float] = []  # shared, never added to: an open stream holds little else
 _MAX_GAPS = 65_536  # of a stream's gaps, so that an endless one does not fill the memory
 
 
@@ -61,6 +62,8 @@ class _Watch:
         if delta.has_tokens and self._is_stream:
             if notes.last is None:
                 notes.first = at
+            elif not notes.gaps:
+                notes.gaps = [at - notes.last]
             elif len(notes.gaps) < _MAX_GAPS:
                 notes.gaps.append(at - notes.last)
             notes.last = at
@@ -72,7 +75,7 @@ class _Watch:
     def comment(self, text: str) -> None:
         name, _, value = text.strip().partition(" ")
         if name.lower() == "server-timing":
-            self._notes.timings.append(value)
+            self._notes.timings += (value,)
 
     def after(self, outcome: Outcome) -> Flow[None]:
         self.report(outcome)
@@ -97,10 +100,10 @@ class _Notes:
         self.status, self.headers = status, headers
         self.first: float | None = None
         self.last: float | None = None
-        self.gaps: list[float] = []
+        self.gaps: list[float] = _NO_GAPS
         self.usage: Usage | None = None
         self.finish: str | None = None
-        self.timings: list[str] = headers.all("server-timing")
+        self.timings = tuple(headers.all("server-timing"))
 
 
 _Known: TypeAlias = "tuple[Adapter | None, str | None, str, str]"
