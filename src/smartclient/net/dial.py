@@ -97,7 +97,15 @@ def _connect(route: Route, addresses: list[Address], via: Proxy | None = None) -
     try:
         yield Connect(fitting)
     except OSError as error:
-        raise failures.unopened(route.origin, error, tried=len(fitting), via=via) from error
+        raise failures.unopened(route.origin, error, at=_told(route, fitting), via=via) from error
+
+
+def _told(route: Route, tried: list[Address]) -> str:
+    """Where it was tried, as an error tells it."""
+    if route.uds is not None:
+        return f"the Unix socket {route.uds}"
+    at = "its address" if len(tried) == 1 else f"any of its {len(tried)} addresses"
+    return at if route.local_address is None else f"{at}, from local_address {route.local_address}"
 
 
 def _through(route: Route, proxy: Proxy) -> Dial:

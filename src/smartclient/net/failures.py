@@ -92,12 +92,11 @@ def unresolved(
 
 
 def unopened(
-    origin: Origin, error: OSError, *, tried: int, via: Proxy | None = None
+    origin: Origin, error: OSError, *, at: str = "its address", via: Proxy | None = None
 ) -> ExchangeError:
-    addresses = "its address" if tried == 1 else f"any of its {tried} addresses"
     who = "server" if via is None else "proxy"
     return ExchangeError(
-        f"no connection to {_peer(origin, via)}: {reason_of(error)} at {addresses}; "
+        f"no connection to {_peer(origin, via)}: {reason_of(error)} at {at}; "
         f"check that the {who} runs and that the network lets this through",
         kind="connect",
         origin=str(origin),

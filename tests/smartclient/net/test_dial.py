@@ -64,6 +64,15 @@ def test_a_step_that_fails_says_which(num_done, error, kind):
     assert caught.value.__cause__ is error
 
 
+def test_number_of_addresses_that_were_tried_is_said():
+    steps = steps_to("a.example")
+    next(steps)
+    steps.send([ADDRESS] * 3)
+
+    with pytest.raises(smartclient.ExchangeError, match="refused at any of its 3 addresses;"):
+        steps.throw(ConnectionRefusedError(111, "x"))
+
+
 PROXY = proxy_of("https://p.example:8443")
 NEAR = (socket.AF_INET, ("192.0.2.9", 8443))
 
