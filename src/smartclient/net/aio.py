@@ -18,7 +18,7 @@ from .aio_response import Response
 from .homes import Home, all_homes, home_of_loop
 from .http1_request import head_of
 from .lifetime import Held, holders
-from .limits import Limiter, Place, time_left
+from .limits import Place, time_left, waited_too_long
 from .link import Lane, Link
 from .opening import open_stream
 from .options import DEFAULTS, REAL, SYSTEM_CLOCK, NetOptions
@@ -204,21 +204,8 @@ class AsyncConnections:
             return waiter.connection
         pool.leave(waiter)
         self._check_open()
-        counted = pool.counts
-        raise failures.late(
-            failures.pool_timeout(
-                call.origin,
-                timeout=call.timeout.pool or 0.0,
-                waited=loop.time() - started,
-                limit=pool.limit,
-                active=counted.active,
-                queued=counted.queued,
-                held=holders(pool.active),
-                is_own=isinstance(pool, Limiter),
-            ),
-            by,
-            stage="pool",
-        )
+        held = holders(pool.active)
+        raise waited_too_long(pool, call, by, waited=loop.time() - started, held=held)
 
     async def _fit_lane(self, connection: Link, held: tuple[str, str, float]) -> Lane | None:
         """What carries a call on `connection`; `None`: it cannot carry another one."""

@@ -16,7 +16,7 @@ from .blocking_opening import Opener
 from .blocking_response import Response, drop
 from .http1_request import head_of
 from .lifetime import Held
-from .limits import Limiter, Place, time_left
+from .limits import Place, time_left, waited_too_long
 from .lobby import LOBBY, Ticket
 from .options import DEFAULTS, REAL, SYSTEM_CLOCK, NetOptions
 from .pool import Counts, Pool
@@ -181,21 +181,8 @@ class Connections:
         if is_granted:
             return REAL() - started
         self._check_open()
-        counted = pool.counts
-        raise failures.late(
-            failures.pool_timeout(
-                call.origin,
-                timeout=call.timeout.pool or 0.0,
-                waited=REAL() - started,
-                limit=pool.limit,
-                active=counted.active,
-                queued=counted.queued,
-                held=LOBBY.holders(pool),
-                is_own=isinstance(pool, Limiter),
-            ),
-            by,
-            stage="pool",
-        )
+        held = LOBBY.holders(pool)
+        raise waited_too_long(pool, call, by, waited=REAL() - started, held=held)
 
     def _open(
         self, route: Route, pool: Pool[SocketConnection], call: Call, timeline: Timeline

@@ -6,13 +6,16 @@ it back when its connection leaves it. So places go first in, first out, each to
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-from .._call import Call
+from .._call import Call, Deadline
+from .._errors import ExchangeError
+from . import failures
 from .options import REAL
 from .pool import Pool
 
-__all__ = ["Carrier", "Limiter", "Place", "free_place", "time_left"]
+__all__ = ["Carrier", "Limiter", "Place", "free_place", "time_left", "waited_too_long"]
 
 
 class Place:
@@ -57,3 +60,26 @@ def free_place(carrier: Carrier) -> None:
 def time_left(timeout: float | None, waited: float) -> float | None:
     """Of the time for a connection, when some of it went by for a place."""
     return None if timeout is None else max(0.0, timeout - waited)
+
+
+def waited_too_long(
+    pool: Pool[Any], call: Call, by: Deadline | None, *, waited: float, held: Sequence[str]
+) -> ExchangeError:
+    """What a call that left the queue of `pool` is told, after `waited` seconds.
+
+    Args:
+        by: The deadline, where it was that which ended the wait.
+        held: What has held the pool's connections, or its places, for longest.
+    """
+    counted = pool.counts
+    error = failures.pool_timeout(
+        call.origin,
+        timeout=call.timeout.pool or 0.0,
+        waited=waited,
+        limit=pool.limit,
+        active=counted.active,
+        queued=counted.queued,
+        held=held,
+        is_own=isinstance(pool, Limiter),
+    )
+    return failures.late(error, by, stage="pool")
