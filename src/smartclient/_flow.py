@@ -7,6 +7,7 @@ itself, so it exists once for blocking and for async code, and a test can play t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
@@ -31,6 +32,7 @@ __all__ = [
     "close",
     "compose",
     "exchange",
+    "finish",
     "peek",
     "read",
     "sleep",
@@ -127,6 +129,16 @@ def compose(policies: Sequence[Policy]) -> Next:
     for policy in reversed(policies):
         chain = partial(policy.flow, call_next=chain)
     return chain
+
+
+def finish(leftovers: deque[Flow[None]]) -> Flow[None]:
+    """Do what dropped bodies left to do."""
+    while True:
+        try:
+            leftover = leftovers.popleft()
+        except IndexError:  # asked for instead of looked for: threads share one client
+            return
+        yield from leftover
 
 
 # The typed faces of the effects: `Any` ends here.

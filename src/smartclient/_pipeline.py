@@ -8,7 +8,7 @@ from typing import Any
 
 from . import _observers
 from ._call import Call, Reply
-from ._flow import Flow, Policy, compose
+from ._flow import Flow, Policy, compose, finish
 from ._settings import Settings
 from .report import CallReport, Later
 
@@ -47,12 +47,7 @@ class Pipeline:
 
     def finish(self) -> Flow[None]:
         """Do what dropped bodies left to do."""
-        while True:
-            try:
-                leftover = self.leftovers.popleft()
-            except IndexError:  # asked for instead of looked for: threads share one client
-                return
-            yield from leftover
+        return finish(self.leftovers)
 
     def _policies(self) -> list[Policy]:
         # Imported here, so that `import smartclient` loads no policy.

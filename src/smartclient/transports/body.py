@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any, Protocol
 
 from .. import _observers
 from .._call import Attempt, Headers, Reply
 from .._clock import Clock
 from .._errors import ExchangeError
-from .._flow import Effect, Flow, Outcome, Tap
+from .._flow import Effect, Flow, Outcome, Tap, finish
 from .intake import Chunk, Intake
 from .network_stream import NetworkStream
 from .patience import Patience
@@ -119,14 +118,6 @@ class _Ending:
         self._patience.came(content=chunk.has_content, whole=self.intake.terminal)
         return chunk
 
-    def _left_over(self) -> list[Flow[None]]:
-        """What was to be done when this body, or another, was cut: now there is somebody."""
-        flows = []
-        with suppress(IndexError):  # asked for instead of looked for: threads share one client
-            while True:
-                flows.append(self._leftovers.popleft())
-        return flows
-
     def _broke(self, error: ExchangeError) -> list[Flow[None]]:
         self._attempt.error = error.kind
         self._attempt.maybe_processed = error.maybe_processed
@@ -198,7 +189,7 @@ class Body(_Ending):
         try:
             self._response.close(finished=self.intake.is_answered)
         finally:
-            self._run_all(flows or self._left_over())
+            self._run_all(flows or [finish(self._leftovers)])
 
     def fail(self, error: ExchangeError) -> None:
         """Drop the connection at once, because of `error` in what came from it."""
@@ -278,7 +269,7 @@ class AsyncBody(_Ending):
         try:
             await self._response.close(finished=self.intake.is_answered)
         finally:
-            await self._run_all(flows or self._left_over())
+            await self._run_all(flows or [finish(self._leftovers)])
 
     async def fail(self, error: ExchangeError) -> None:
         """Drop the connection at once, because of `error` in what came from it."""
