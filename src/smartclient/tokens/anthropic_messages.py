@@ -7,12 +7,12 @@ November 2026.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from .attachments import add_file, add_image
 from .encodings import claude_version
-from .tally import FLAT, NESTED, PERHAPS, Tally, plain
+from .tally import FLAT, NESTED, PERHAPS, Tally, add_content, listed, plain
 
 __all__ = ["add_messages", "tool_prompt"]
 
@@ -34,12 +34,12 @@ def add_messages(tally: Tally, payload: Mapping[str, Any]) -> None:
     system = payload.get("system")
     if system:
         tally.add(1, _SPREAD)
-        _content(tally, system, "system")
-    for number, message in enumerate(_list(payload.get("messages"))):
+        add_content(tally, system, "system", _block)
+    for number, message in enumerate(listed(payload.get("messages"))):
         message = plain(message)
         tally.add(_MESSAGE, _SPREAD)
         if isinstance(message, Mapping):
-            _content(tally, message.get("content"), f"messages[{number}].content")
+            add_content(tally, message.get("content"), f"messages[{number}].content", _block)
         else:
             tally.text(message)
     tally.add(_PRIMER, _SPREAD)
@@ -60,7 +60,7 @@ def tool_prompt(name: str, choice: str) -> tuple[int, bool]:
 
 
 def _tools(tally: Tally, payload: Mapping[str, Any]) -> None:
-    tools = [plain(tool) for tool in _list(payload.get("tools"))]
+    tools = [plain(tool) for tool in listed(payload.get("tools"))]
     if not tools:
         return
     tally.has_tools = True
@@ -76,14 +76,6 @@ def _tools(tally: Tally, payload: Mapping[str, Any]) -> None:
         if isinstance(tool, Mapping):
             shown = {name: value for name, value in tool.items() if name != "cache_control"}
         tally.text(shown, NESTED)
-
-
-def _content(tally: Tally, content: Any, path: str) -> None:
-    if not isinstance(content, (list, tuple)):
-        tally.text(content)
-        return
-    for number, block in enumerate(content):
-        _block(tally, plain(block), f"{path}[{number}]")
 
 
 def _block(tally: Tally, block: Any, path: str) -> None:
@@ -105,7 +97,7 @@ def _block(tally: Tally, block: Any, path: str) -> None:
         case "tool_result":
             tally.has_tools = True
             tally.add(_BLOCK, NESTED)
-            _content(tally, block.get("content"), f"{path}.content")
+            add_content(tally, block.get("content"), f"{path}.content", _block)
         case "thinking":
             tally.text(block.get("thinking"), PERHAPS)
         case "redacted_thinking":
@@ -123,10 +115,6 @@ def _document(tally: Tally, block: Mapping[str, Any], path: str) -> None:
     if source.get("type") == "text":
         tally.text(source.get("data"), NESTED)
     elif source.get("type") == "content":
-        _content(tally, source.get("content"), f"{path}.source.content")
+        add_content(tally, source.get("content"), f"{path}.source.content", _block)
     else:
         add_file(tally, source.get("data"), path)
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else []

@@ -7,12 +7,12 @@ for each message, one for a name, three that begin the answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from .attachments import add_audio, add_file, add_image
 from .schemas import add_functions
-from .tally import NESTED, Tally, plain
+from .tally import NESTED, Tally, add_content, listed, plain
 
 __all__ = ["add_chat", "add_framing", "functions_begin", "is_documented"]
 
@@ -24,13 +24,13 @@ _FIRST = re.compile(r"gpt-3\.?5-turbo-0301")
 
 def add_chat(tally: Tally, payload: Mapping[str, Any]) -> None:
     """Count the messages, the functions and the answer's schema of `payload`."""
-    messages = _list(payload.get("messages"))
+    messages = listed(payload.get("messages"))
     for number, message in enumerate(messages):
         _message(tally, plain(message), f"messages[{number}]")
     tally.add(_PRIMER)
     add_framing(tally, len(messages))
-    tools = [plain(tool) for tool in _list(payload.get("tools"))]
-    functions = [_function(tool) for tool in tools] + _list(payload.get("functions"))
+    tools = [plain(tool) for tool in listed(payload.get("tools"))]
+    functions = [_function(tool) for tool in tools] + listed(payload.get("functions"))
     add_functions(tally, functions, per_function=functions_begin(tally.name))
     wanted = plain(payload.get("response_format"))
     if isinstance(wanted, Mapping) and "json_schema" in wanted:
@@ -65,22 +65,14 @@ def _message(tally: Tally, message: Any, path: str) -> None:
     if message.get("name") is not None:
         tally.text(message["name"])
         tally.add(-1 if is_first else _NAME)
-    _content(tally, message.get("content"), f"{path}.content")
+    add_content(tally, message.get("content"), f"{path}.content", _part)
     tally.text(message.get("refusal"))
-    for call in _list(message.get("tool_calls")):
+    for call in listed(message.get("tool_calls")):
         _call(tally, _function(plain(call)))
     if isinstance(message.get("function_call"), Mapping):
         _call(tally, message["function_call"])
     if isinstance(message.get("audio"), Mapping):  # an earlier answer, known by its id
         add_audio(tally, None, f"{path}.audio")
-
-
-def _content(tally: Tally, content: Any, path: str) -> None:
-    if not isinstance(content, (list, tuple)):
-        tally.text(content)
-        return
-    for number, part in enumerate(content):
-        _part(tally, plain(part), f"{path}[{number}]")
 
 
 def _part(tally: Tally, part: Any, path: str) -> None:
@@ -117,7 +109,3 @@ def _function(tool: Any) -> Any:
 
 def _field(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else None
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else []

@@ -5,13 +5,13 @@ Its overheads are documented nowhere: those of Chat Completions stand in, with a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from .attachments import add_audio, add_file, add_image
 from .openai_chat import functions_begin
 from .schemas import add_functions
-from .tally import NESTED, PERHAPS, Tally, plain
+from .tally import NESTED, PERHAPS, Tally, add_content, listed, plain
 
 __all__ = ["add_responses"]
 
@@ -24,7 +24,7 @@ _ELSEWHERE = ("previous_response_id", "conversation", "prompt")
 def add_responses(tally: Tally, payload: Mapping[str, Any]) -> None:
     """Count the instructions, the items, the tools and the answer's schema of `payload`."""
     given = payload.get("input")
-    items = [given] if isinstance(given, str) else _list(given)
+    items = [given] if isinstance(given, str) else listed(given)
     if payload.get("instructions"):
         items = [{"role": "developer", "content": payload["instructions"]}, *items]
     for number, item in enumerate(items):
@@ -32,7 +32,7 @@ def add_responses(tally: Tally, payload: Mapping[str, Any]) -> None:
         _item(tally, item, f"input[{number}]")
     tally.add(_PRIMER)
     tally.guess(-min(2, len(items)), 0, 8 + len(items))
-    _tools(tally, [plain(tool) for tool in _list(payload.get("tools"))])
+    _tools(tally, [plain(tool) for tool in listed(payload.get("tools"))])
     text = plain(payload.get("text"))
     wanted = text.get("format") if isinstance(text, Mapping) else None
     if isinstance(wanted, Mapping) and "schema" in wanted:
@@ -58,7 +58,7 @@ def _item(tally: Tally, item: Any, path: str) -> None:
         case "message":
             tally.add(_MESSAGE)
             tally.text(item.get("role"))
-            _content(tally, item.get("content"), f"{path}.content")
+            add_content(tally, item.get("content"), f"{path}.content", _part)
         case "function_call" | "custom_tool_call":
             tally.has_tools = True
             tally.add(_CALL, NESTED)
@@ -67,7 +67,7 @@ def _item(tally: Tally, item: Any, path: str) -> None:
         case "function_call_output" | "custom_tool_call_output":
             tally.has_tools = True
             tally.add(_CALL, NESTED)
-            _content(tally, item.get("output"), f"{path}.output")
+            add_content(tally, item.get("output"), f"{path}.output", _part)
         case "reasoning":
             _reasoning(tally, item, path)
         case "item_reference":
@@ -86,14 +86,6 @@ def _reasoning(tally: Tally, item: Mapping[str, Any], path: str) -> None:
         tally.text(item.get("content"), PERHAPS)
 
 
-def _content(tally: Tally, content: Any, path: str) -> None:
-    if not isinstance(content, (list, tuple)):
-        tally.text(content)
-        return
-    for number, part in enumerate(content):
-        _part(tally, plain(part), f"{path}[{number}]")
-
-
 def _part(tally: Tally, part: Any, path: str) -> None:
     kind = part.get("type") if isinstance(part, Mapping) else None
     match kind:
@@ -110,7 +102,3 @@ def _part(tally: Tally, part: Any, path: str) -> None:
             add_audio(tally, audio.get("data") if isinstance(audio, Mapping) else None, path)
         case _:
             tally.text(part, NESTED)
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else []

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .encodings import Tokenizing
 from .values import Kind
 
-__all__ = ["DOCUMENTED", "FLAT", "NESTED", "PERHAPS", "Spread", "Tally", "as_json", "plain"]
+__all__ = [
+    "DOCUMENTED",
+    "FLAT",
+    "NESTED",
+    "PERHAPS",
+    "Spread",
+    "Tally",
+    "add_content",
+    "as_json",
+    "listed",
+    "plain",
+]
 
 Spread = tuple[float, float]
 """By which share the tokens of a text may be fewer, and more, than its own count."""
@@ -73,6 +84,22 @@ def plain(value: Any) -> Any:
         if convert is not None:
             return convert()
     return dict(value) if isinstance(value, Mapping) else value
+
+
+def listed(value: Any) -> list[Any]:
+    """The items of what should be a list; none of what is no list."""
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else []
+
+
+def add_content(
+    tally: Tally, content: Any, path: str, add_part: Callable[[Tally, Any, str], None]
+) -> None:
+    """What a message holds: a text, or parts that `add_part` knows."""
+    if not isinstance(content, (list, tuple)):
+        tally.text(content)
+        return
+    for number, part in enumerate(content):
+        add_part(tally, plain(part), f"{path}[{number}]")
 
 
 def as_json(value: Any) -> str:
