@@ -17,8 +17,8 @@ from tests.layers import ROOT, Import, Source, sources
 # A module imports from its own line or from one above.
 LINES = {
     "smartclient": """
-        _call _errors _clock _observers wire catalog
-        _flow tokens stores report
+        _call _errors _clock _observers _latch wire catalog
+        _flow _scope tokens stores budgets prompt_cache report
         policies net
         _settings _pipeline transports
         _request _params _verdict _stream _answer_stream _carry
@@ -70,6 +70,7 @@ PLACES = {
         "toktok": "tokens/vocabulary.py",
         "certifi": "net/",
         "genai_prices": "catalog/genai.py",
+        "redis": "stores/redis.py",
         "rich": "cli/",
     },
     "server_reference": {

@@ -10,12 +10,14 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 from msgspec import Struct
 
+from .wire import Usage
 from .wire.encode import encode
 from .wire.sse import MAX_EVENT_BYTES
 
 if TYPE_CHECKING:
     from ._flow import Tap
-    from .report import Later
+    from ._scope import Scope
+    from .report import CacheReport, Later
     from .wire import Adapter
 
 __all__ = [
@@ -217,6 +219,7 @@ class Attempt(Struct):
         status: `None` when no reply came.
         error: The `kind` of the `ExchangeError`, when one was raised; `incomplete` for a
             stream that ended before any content.
+        usage: Tokens that its reply has told of so far.
     """
 
     number: int
@@ -227,6 +230,7 @@ class Attempt(Struct):
     error: str | None = None
     maybe_processed: bool = False
     ended: float | None = None
+    usage: Usage | None = None
 
     def end(self, at: float) -> None:
         """It is over; whoever keeps its record keeps no socket."""
@@ -240,6 +244,8 @@ class Trace(Struct):
         started: When the call began, in monotonic seconds.
         prepared: When the request was ready to be sent for the first time.
         backoffs: Waits between attempts.
+        cache: What became of the prompt cache, where somebody looked.
+        budget_left: Of each budget of the call, once it is settled.
         report: The `CallReport`, once the body has ended, for whoever asks for it.
     """
 
@@ -247,6 +253,8 @@ class Trace(Struct):
     prepared: float | None = None
     attempts: list[Attempt] = msgspec.field(default_factory=list)
     backoffs: list[Span] = msgspec.field(default_factory=list)
+    cache: CacheReport | None = None
+    budget_left: Mapping[str, Mapping[str, float]] | None = None
     report: Later | None = None
 
     def begin(self, origin: Origin, *, at: float) -> Attempt:
@@ -268,6 +276,7 @@ class Call(Struct, frozen=True, kw_only=True):
         adapter: What understands this call's wire format; `None` lets it pass untouched.
         max_retries: The caller's own limit for this call; `None` leaves it to the policy.
         max_event_bytes: The largest event of a stream that is read.
+        scope: The `smartclient.scope` blocks that it was made in.
         is_renewable: A 401 is about a credential of which the next attempt has a fresh one.
     """
 
@@ -282,6 +291,7 @@ class Call(Struct, frozen=True, kw_only=True):
     timeout: Timeout = Timeout()
     max_retries: int | None = None
     max_event_bytes: int = MAX_EVENT_BYTES
+    scope: Scope | None = None
     is_renewable: bool = False
 
     @property

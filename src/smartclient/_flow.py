@@ -10,29 +10,37 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from ._call import Call, Reply
+from ._latch import Latch
 from .wire import Delta, Failure
 
+if TYPE_CHECKING:  # most programs have no budget
+    from .stores import Operation, Store
+
 __all__ = [
+    "Ask",
     "Close",
     "Effect",
     "Exchange",
     "Flow",
     "Next",
     "Outcome",
+    "Park",
     "Peek",
     "Policy",
     "Read",
     "Sleep",
     "Tap",
+    "ask",
     "close",
     "compose",
     "exchange",
     "finish",
+    "park",
     "peek",
     "read",
     "sleep",
@@ -77,7 +85,21 @@ class Sleep(Struct, frozen=True):
     seconds: float
 
 
-Effect: TypeAlias = Exchange | Peek | Read | Close | Sleep
+class Park(Struct, frozen=True):
+    """Wait for `latch`, at most `timeout` seconds; answered with whether it is set."""
+
+    latch: Latch
+    timeout: float | None
+
+
+class Ask(Struct, frozen=True):
+    """Have `store` do one operation; answered with what that answers."""
+
+    store: Store
+    operation: Operation
+
+
+Effect: TypeAlias = Exchange | Peek | Read | Close | Sleep | Park | Ask
 Flow: TypeAlias = Generator[Effect, Any, T]
 Next: TypeAlias = Callable[[Call], Flow[Reply]]
 
@@ -165,3 +187,12 @@ def close(reply: Reply) -> Flow[None]:
 
 def sleep(seconds: float) -> Flow[None]:
     yield Sleep(seconds)
+
+
+def park(latch: Latch, timeout: float | None) -> Flow[bool]:
+    is_set: bool = yield Park(latch, timeout)
+    return is_set
+
+
+def ask(store: Store, operation: Operation) -> Flow[Any]:
+    return (yield Ask(store, operation))

@@ -15,6 +15,7 @@ from .wire import Usage
 __all__ = [
     "STAGES",
     "AttemptReport",
+    "CacheReport",
     "CallReport",
     "Later",
     "Stage",
@@ -59,6 +60,34 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     maybe_processed: bool
     reused: bool
     stages: dict[str, Stage]
+
+
+class CacheReport(Struct, frozen=True, kw_only=True):
+    """What became of the provider's prompt cache in one call. Unknown is `None`.
+
+    Attributes:
+        placed: Where we put marks, as JSON paths such as `system[1]`; the caller's own are
+            not among them.
+        predicted_read: Input tokens that we expected to be read from the cache.
+        actual_read: Those that were.
+        miss: Why less was read than the request shares with earlier ones, in one word of
+            `docs/reference/cache-misses.md`; `None` where nothing was missed.
+        drift_path: JSON path of the first difference to the request before, where that is
+            the reason.
+        drift: The same in a sentence, with kind, tokens and dollars.
+        savings: Dollars that the cache saved, net of what writing to it cost; negative where
+            it cost more.
+        provider: What the provider itself says about the miss, as it said it.
+    """
+
+    placed: tuple[str, ...] = ()
+    predicted_read: int | None = None
+    actual_read: int | None = None
+    miss: str | None = None
+    drift_path: str | None = None
+    drift: str | None = None
+    savings: float | None = None
+    provider: Mapping[str, Any] | None = None
 
 
 class CallReport(Struct, frozen=True, kw_only=True):

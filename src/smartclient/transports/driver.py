@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar, assert_never
 from .._call import Attempt, Call, Reply, Span, Timeline, Trace
 from .._clock import Clock
 from .._errors import ExchangeError
-from .._flow import Close, Effect, Exchange, Flow, Peek, Read, Sleep
+from .._flow import Ask, Close, Effect, Exchange, Flow, Park, Peek, Read, Sleep
 from ..wire import Failure
 from .body import AsyncBody, AsyncResponse, Body, Response
 from .intake import Chunk
@@ -146,6 +146,10 @@ class Performer(_Performing):
                 return reply.handle.close()
             case Sleep(seconds):
                 return self.sleep(seconds)
+            case Park(latch, timeout):
+                return latch.wait(timeout)
+            case Ask(store, operation):
+                return store.do(operation)
             case _:
                 assert_never(effect)
 
@@ -220,6 +224,12 @@ class AsyncPerformer(_Performing):
                 return await reply.handle.close()
             case Sleep(seconds):
                 return await self.sleep(seconds)
+            case Park(latch, timeout):
+                return await latch.wait_async(timeout)
+            case Ask(store, operation) if store.is_quick:
+                return store.do(operation)
+            case Ask(store, operation):
+                return await store.do_async(operation)
             case _:
                 assert_never(effect)
 

@@ -1,0 +1,80 @@
+"""A prompt as the provider's cache sees it: blocks in their order, each with what is before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+__all__ = ["Block", "Mark", "Path", "Tier", "Walk", "path_text"]
+
+Tier: TypeAlias = Literal["tools", "system", "messages"]
+"""The order in which a prompt is put together; a change loses its own tier and those after it."""
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Where a block is in the payload, such as `("messages", 4, "content", 1)`."""
+
+
+class Block(Struct, frozen=True):
+    """One piece of a prompt that a mark can stand behind, or not.
+
+    Attributes:
+        path: Where it is in the payload.
+        tier: Which part of the prompt it belongs to.
+        data: Its JSON as it is sent, without any cache mark.
+        prefix: Digest of every block up to and with this one, cache marks left out.
+        end: Bytes of all blocks up to and with this one.
+        position: Counted from 0 as the provider's lookback counts: a run of tool calls, or
+            of their results, is one.
+        is_markable: A mark may stand here.
+        mark: Time to live of the caller's own mark here, such as `5m`; `None` for none.
+    """
+
+    path: Path
+    tier: Tier
+    data: bytes
+    prefix: bytes
+    end: int
+    position: int
+    is_markable: bool = True
+    mark: str | None = None
+
+
+class Walk(Struct, frozen=True, kw_only=True):
+    """One request's prompt.
+
+    Attributes:
+        endpoint: The adapter's name, such as `anthropic.messages`.
+        model: As the payload names it.
+        blocks: In the order in which the provider reads them.
+        params: By tier, what beside the blocks breaks the prefix from that tier on where it
+            changes, as JSON: such as `tool_choice` for `messages`.
+        own_marks: Marks that the caller set, the whole request's included.
+        whole_mark: Time to live of the caller's mark on the whole request; `None` for none.
+    """
+
+    endpoint: str
+    model: str
+    blocks: tuple[Block, ...]
+    params: Mapping[Tier, Mapping[str, bytes]]
+    own_marks: int = 0
+    whole_mark: str | None = None
+
+
+class Mark(Struct, frozen=True):
+    """A mark of ours: behind which block, and for how long.
+
+    Attributes:
+        block: Index into `Walk.blocks`.
+        ttl: Such as `5m`, `1h`, `30m`.
+    """
+
+    block: int
+    ttl: str
+
+
+def path_text(path: Path) -> str:
+    """`messages[4].content[1]`, as an error or a report says it."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".")

@@ -1,0 +1,119 @@
+"""What a store can be asked: plain values, so that every store means the same by them.
+
+An account counts what calls took of one budget in one window: how much is spent, and how
+much is held by calls that are still out. `Reserve` is all or none over its accounts.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+__all__ = [
+    "Account",
+    "Amount",
+    "Balance",
+    "Booking",
+    "Meter",
+    "Operation",
+    "Read",
+    "Reserve",
+    "Reserved",
+    "Settle",
+]
+
+Meter: TypeAlias = Literal["requests", "tokens", "nanodollars"]
+
+
+class Amount(Struct, frozen=True, kw_only=True):
+    """So much of each meter; whole numbers, which every store adds exactly.
+
+    Attributes:
+        nanodollars: Billionths of a dollar. A double holds them exactly up to 9 million
+            dollars, which is what scripts in Redis count with.
+    """
+
+    requests: int = 0
+    tokens: int = 0
+    nanodollars: int = 0
+
+
+class Account(Struct, frozen=True):
+    """One budget in one window.
+
+    Attributes:
+        key: Its name in the store; a window of its own for each.
+        limit: What may be spent and held together; `None` for a meter without a limit.
+        expires: Unix seconds from which nobody asks for it any more; `None`: for ever.
+    """
+
+    key: str
+    requests: int | None = None
+    tokens: int | None = None
+    nanodollars: int | None = None
+    expires: float | None = None
+
+
+class Booking(Struct, frozen=True):
+    """What a settlement changes in one account: what was held is let go, `spent` is added."""
+
+    account: Account
+    held: Amount
+    spent: Amount
+
+
+class Reserve(Struct, frozen=True):
+    """Hold `amount` in every one of `accounts`, or in none; answered with `Reserved`.
+
+    Attributes:
+        at: Unix seconds.
+    """
+
+    accounts: tuple[Account, ...]
+    amount: Amount
+    at: float
+
+
+class Settle(Struct, frozen=True):
+    """Book what a call came to; answered with a `Balance` for each booking.
+
+    Never refused: what was used was used, also above a limit.
+
+    Attributes:
+        id: Of the call; the same settlement twice counts once.
+        at: Unix seconds.
+    """
+
+    id: str
+    bookings: tuple[Booking, ...]
+    at: float
+
+
+class Read(Struct, frozen=True):
+    """Look; answered with a `Balance` for each of `accounts`."""
+
+    accounts: tuple[Account, ...]
+    at: float
+
+
+class Balance(Struct, frozen=True):
+    """What an account came to."""
+
+    spent: Amount = Amount()
+    held: Amount = Amount()
+
+
+class Reserved(Struct, frozen=True):
+    """How a `Reserve` went.
+
+    Attributes:
+        balances: Of each account: after it, or where it was refused as they stand.
+        short: Index of the first account without room, and the meter; `None`: all is held.
+    """
+
+    balances: tuple[Balance, ...]
+    short: tuple[int, Meter] | None = None
+
+
+Operation: TypeAlias = Reserve | Settle | Read
