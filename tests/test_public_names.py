@@ -23,6 +23,10 @@ NAMES = {
         Catalog Cost ImageTokens Mode ModelFacts Prices Rates Tier
         builtin catalog_of cost from_genai_prices model override read
         """,
+    "smartclient.prompt_cache": """
+        Block CacheSavings Drift Evidence MISS_KINDS Mark MarkUse Miss Move Served Tally Tier Walk
+        classify drift provider_diagnosis savings walk
+        """,
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
     "smartclient.tokens": """
         Calibrator DownloadError TokenCount count countable download exact

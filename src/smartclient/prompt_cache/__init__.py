@@ -8,11 +8,13 @@ from __future__ import annotations
 from .blocks import Block, Mark, Tier, Walk
 from .diagnoses import provider_diagnosis
 from .drift import Drift, Move, drift
-from .misses import Evidence, Miss, classify
+from .misses import MISS_KINDS, Evidence, Miss, classify
 from .savings import Served, savings
 from .tallies import CacheSavings, MarkUse, Tally
+from .walk import walk
 
 __all__ = [
+    "MISS_KINDS",
     "Block",
     "CacheSavings",
     "Drift",
@@ -29,4 +31,5 @@ __all__ = [
     "drift",
     "provider_diagnosis",
     "savings",
+    "walk",
 ]
