@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ["Block", "Mark", "Path", "Tier", "Walk", "path_text"]
+__all__ = ["Block", "Mark", "Path", "Tier", "Unit", "Walk", "path_text"]
 
 Tier: TypeAlias = Literal["tools", "system", "messages"]
 """The order in which a prompt is put together; a change loses its own tier and those after it."""
@@ -45,6 +45,25 @@ class Block(Struct, frozen=True):
     inner_marks: tuple[str, ...] = ()
 
 
+class Unit(Struct, frozen=True):
+    """A part of a payload that is read as a whole: all tools, the system prompt, one message.
+
+    Attributes:
+        source: Its JSON as it was given, marks and all: where a later request has the same
+            after the same, its blocks are taken over without looking into it.
+        end: How many blocks there are up to and with its own.
+        own_marks: Marks on its blocks, and inside them.
+        run: As `Collector.add` takes it, of its last block.
+        facts: What its reader has to know of it without reading it again.
+    """
+
+    source: bytes
+    end: int
+    own_marks: int
+    run: str
+    facts: tuple[Any, ...]
+
+
 class Walk(Struct, frozen=True, kw_only=True):
     """One request's prompt.
 
@@ -58,6 +77,7 @@ class Walk(Struct, frozen=True, kw_only=True):
         whole_mark: Time to live of the caller's mark on the whole request; `None` for none.
         max_marks: How many marks the request may carry, the caller's included.
         default_ttl: Of a mark that names none.
+        units: What the blocks were read from.
         stray_marks: Where the caller set a mark on what is no block of the prompt.
     """
 
@@ -69,6 +89,7 @@ class Walk(Struct, frozen=True, kw_only=True):
     whole_mark: str | None = None
     max_marks: int = 4
     default_ttl: str = "5m"
+    units: tuple[Unit, ...] = ()
     stray_marks: tuple[Path, ...] = ()
 
 
