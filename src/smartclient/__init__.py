@@ -76,7 +76,9 @@ _LATER = {
     "unwrap": "_wrap",
     "wrap": "_wrap",
 }
-_PACKAGES = frozenset({"catalog", "prompt_cache", "tokens"})  # attributes too: `smartclient.tokens.count`
+_PACKAGES = frozenset(
+    {"catalog", "prompt_cache", "tokens"}
+)  # attributes too: `smartclient.tokens.count`
 
 
 def __getattr__(name: str) -> Any:

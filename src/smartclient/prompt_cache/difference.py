@@ -34,6 +34,7 @@ DriftKind: TypeAlias = Literal[
 """In what way two prompts differ where they first do; `docs/how-to/find-drift.md`."""
 
 _MAX_DEPTH = 64
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _LIST = msgspec.json.Decoder(list[Raw])
 _TEXT = msgspec.json.Decoder(str)
@@ -173,7 +174,7 @@ def _text(raw: bytes) -> str | None:
         return None
     try:
         return _TEXT.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _UNREADABLE:
         found = _forgiven(raw)
         return found if isinstance(found, str) else None
 
@@ -187,7 +188,7 @@ def _parts(raw: bytes) -> dict[str, bytes] | list[bytes] | None:
         if first == b"{":
             return {key: bytes(one) for key, one in _OBJECT.decode(raw).items()}
         return [bytes(one) for one in _LIST.decode(raw)]
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _UNREADABLE:
         found = _forgiven(raw)
     if isinstance(found, dict):
         return {key: _bytes(one) for key, one in found.items()}

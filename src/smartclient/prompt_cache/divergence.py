@@ -144,11 +144,12 @@ def _of_parameters(
 def _of_blocks(before: Walk, after: Walk, first: int, end: int) -> Divergence:
     old, new = before.blocks[first], after.blocks[first]
     names: tuple[str | None, ...] = ()
+    is_inside = True
     if old.data == new.data:  # what is around the block: its role, where its message begins
         steps = new.path[:2] if new.tier == "messages" else new.path
         found = Difference(kind="edit", steps=steps)
     else:
-        found, names = _of_order(before.blocks, after.blocks, first)
+        found, names, is_inside = _of_order(before.blocks, after.blocks, first)
     rank = min(TIERS.index(old.tier), TIERS.index(new.tier))
     return Divergence(
         difference=found,
@@ -156,25 +157,28 @@ def _of_blocks(before: Walk, after: Walk, first: int, end: int) -> Divergence:
         block=first,
         shared_bytes=_end(after.blocks, first),
         end_bytes=end,
-        is_inside=len(found.steps) > len(new.path),
+        is_inside=is_inside,
         names=names,
     )
 
 
 def _of_order(
     before: Sequence[Block], after: Sequence[Block], first: int
-) -> tuple[Difference, tuple[str | None, ...]]:
-    """The rest of the tier in another order, with more or less; or a block with other content."""
+) -> tuple[Difference, tuple[str | None, ...], bool]:
+    """The rest of the tier in another order, with more or less; or a block with other content.
+
+    With the names of what moved, and whether it is the content.
+    """
     tier = min(before[first].tier, after[first].tier, key=TIERS.index)
     old, new = _rest(before, first, tier), _rest(after, first, tier)
     change, names = _order(old, new, tier)
     if change.kind == "edit":
-        return _of_content(old[0], new[0]), ()
+        return _of_content(old[0], new[0]), (), True
     where = old[0].path if change.kind == "removed" else new[0].path
     moved = [(old[one].path, new[other].path) for one, other in change.moved[:10]]
     told = tuple(names[one] for one, _ in change.moved[:10])
     found = Difference(kind=change.kind, steps=where, count=change.size, moved=tuple(moved))
-    return found, told
+    return found, told, False
 
 
 def _rest(blocks: Sequence[Block], first: int, tier: Tier) -> Sequence[Block]:
@@ -207,16 +211,17 @@ def _placed(block: Block, steps: Path) -> Path:
     """Where in the payload something inside a block is.
 
     A walk writes a text as the part that it is short for, puts the role of a message before
-    its parts, and writes what is no object as `[role, part]`.
+    its parts, and what is no object under an empty name or as `[head, part]`.
     """
     if not steps:
         return block.path
     path, first = block.path, steps[0]
     if first == "text" and isinstance(path[-1], str):
         return (*path, *steps[1:])
-    is_part = len(path) > 2 or path[0] == "system"
-    if is_part and block.data.startswith(b"["):
-        return (*path, *steps[1:]) if first == 1 else (*path[:2], "role")
+    if first == "":
+        return (*path, *steps[1:])
+    if len(path) > 2 and block.data.startswith(b"["):
+        return (*path, *steps[1:]) if first == 1 else (*path[:2], *steps[1:])
     if len(path) > 2 and first in _OF_MESSAGES and (first == "role" or path[2] != "tool_calls"):
         return (*path[:2], *steps)
     return (*path, *steps)
@@ -239,7 +244,7 @@ def _name(block: Block) -> str | None:
     """A tool's name, of either format; its type where it has no name."""
     try:
         tool = _TOOL.decode(block.data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     inner = tool.function.name if tool.function is not None else None
     return tool.name or inner or tool.type

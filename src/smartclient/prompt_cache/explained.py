@@ -23,7 +23,7 @@ class _Shown(dict[str, str]):
         super().__init__({name: _shown(name, value) for name, value in facts.items()})
 
     def __missing__(self, name: str) -> str:
-        return "an unknown number of"
+        return "(unknown)"
 
 
 _SENTENCES = {
@@ -70,4 +70,5 @@ def _shown(name: str, value: str | int | float) -> str:
         return f"{value:,}"
     if value < 120:
         return f"{value:,.0f} s"
-    return f"{value / 60:,.0f} min" if value < 7200 else f"{value / 3600:,.1f} h"
+    number, unit = (value / 60, "min") if value < 7200 else (value / 3600, "h")
+    return f"{number:,.1f}".removesuffix(".0") + f" {unit}"

@@ -36,7 +36,7 @@ MISS_KINDS: tuple[MissKind, ...] = get_args(MissKind)
 
 _ENOUGH = 0.9  # of what was expected: expectations are estimates, and reads go in steps
 
-Facts: TypeAlias = Mapping[str, str | int | float]
+_Facts: TypeAlias = Mapping[str, str | int | float]
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
@@ -163,7 +163,7 @@ def _drift(evidence: Evidence) -> Drift | None:
     return None if found is None or (entry is not None and found.block > entry) else found
 
 
-def _first_that_holds(evidence: Evidence) -> tuple[MissKind, Facts]:
+def _first_that_holds(evidence: Evidence) -> tuple[MissKind, _Facts]:
     for kind, rule in _RULES:
         facts = rule(evidence)
         if facts is not None:
@@ -171,13 +171,13 @@ def _first_that_holds(evidence: Evidence) -> tuple[MissKind, Facts]:
     return "unknown", _not_known(evidence)
 
 
-def _no_mark(evidence: Evidence) -> Facts | None:
+def _no_mark(evidence: Evidence) -> _Facts | None:
     if evidence.is_automatic or evidence.marks is None:
         return None
     return None if evidence.marks else {"marks": 0}
 
 
-def _no_mark_behind(evidence: Evidence) -> Facts | None:
+def _no_mark_behind(evidence: Evidence) -> _Facts | None:
     """A mark finds what is before it, never what is behind."""
     if evidence.is_automatic or not evidence.marks or evidence.entry is None:
         return None
@@ -187,7 +187,7 @@ def _no_mark_behind(evidence: Evidence) -> Facts | None:
     return {"marks": len(evidence.marks), "entry": where}
 
 
-def _below_min(evidence: Evidence) -> Facts | None:
+def _below_min(evidence: Evidence) -> _Facts | None:
     """Nothing was read, and nothing was written where something was asked to be."""
     usage = evidence.usage
     if usage is None or usage.cache_read or sum((usage.cache_write or {}).values()):
@@ -211,13 +211,13 @@ def _parameter(evidence: Evidence) -> str | None:
     return evidence.drift.parameter if evidence.drift is not None else None
 
 
-def _model_changed(evidence: Evidence) -> Facts | None:
+def _model_changed(evidence: Evidence) -> _Facts | None:
     if evidence.before is None or _parameter(evidence) != "model":
         return None
     return {"before": evidence.before.model, "after": evidence.after.model}
 
 
-def _key_changed(evidence: Evidence) -> Facts | None:
+def _key_changed(evidence: Evidence) -> _Facts | None:
     old, new = evidence.scope_before, evidence.scope
     if old is not None and new is not None:
         changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
@@ -227,40 +227,40 @@ def _key_changed(evidence: Evidence) -> Facts | None:
     return {"name": "prompt_cache_key"} if _parameter(evidence) == "prompt_cache_key" else None
 
 
-def _compacted(evidence: Evidence) -> Facts | None:
+def _compacted(evidence: Evidence) -> _Facts | None:
     by_provider = diagnosis_reason(evidence.diagnosis) == "context_compacted"
     return {} if evidence.is_compacted or by_provider else None
 
 
-def _tier_param_changed(evidence: Evidence) -> Facts | None:
+def _tier_param_changed(evidence: Evidence) -> _Facts | None:
     found = evidence.drift
     if found is None or found.parameter is None:
         return None
     return {"name": ", ".join(found.parameters), "tier": found.tier}
 
 
-def _prefix_drift(evidence: Evidence) -> Facts | None:
+def _prefix_drift(evidence: Evidence) -> _Facts | None:
     found = evidence.drift
     return None if found is None else {"path": found.path, "difference": found.kind}
 
 
-def _concurrent_race(evidence: Evidence) -> Facts | None:
+def _concurrent_race(evidence: Evidence) -> _Facts | None:
     return {"overlaps": evidence.overlaps} if evidence.overlaps > 0 else None
 
 
-def _cold_first(evidence: Evidence) -> Facts | None:
+def _cold_first(evidence: Evidence) -> _Facts | None:
     """Nobody wrote it before."""
     is_first = evidence.before is None or evidence.cached_before == 0
     return {} if is_first and not evidence.predicted_read else None
 
 
-def _ttl_expired(evidence: Evidence) -> Facts | None:
+def _ttl_expired(evidence: Evidence) -> _Facts | None:
     if evidence.gap is None or evidence.ttl is None or evidence.gap < evidence.ttl:
         return None
     return {"gap": evidence.gap, "ttl": evidence.ttl}
 
 
-def _lookback_overflow(evidence: Evidence) -> Facts | None:
+def _lookback_overflow(evidence: Evidence) -> _Facts | None:
     """The entry is further from the next mark than the provider looks."""
     if evidence.lookback is None or evidence.entry is None or not evidence.marks:
         return None
@@ -274,7 +274,7 @@ def _lookback_overflow(evidence: Evidence) -> Facts | None:
     return {"positions": distance, "lookback": evidence.lookback}
 
 
-def _provider_evicted(evidence: Evidence) -> Facts | None:
+def _provider_evicted(evidence: Evidence) -> _Facts | None:
     """All that the client can see says that the entry should have been read."""
     return None if _not_known(evidence) else {}
 
@@ -292,7 +292,7 @@ def _not_known(evidence: Evidence) -> dict[str, str | int | float]:
     return {"missing": ", ".join(missing)} if missing else {}
 
 
-_RULES: tuple[tuple[MissKind, Callable[[Evidence], Facts | None]], ...] = (
+_RULES: tuple[tuple[MissKind, Callable[[Evidence], _Facts | None]], ...] = (
     ("no_mark", _no_mark),
     ("below_min", _below_min),
     ("model_changed", _model_changed),
