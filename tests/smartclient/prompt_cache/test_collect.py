@@ -66,6 +66,21 @@ def test_a_run_goes_on_in_the_next_unit():
     assert [block.position for block in collector.blocks] == [0, 0]
 
 
+def test_a_run_goes_on_after_what_was_taken_over():
+    first = Collector(None)
+    first.add((), "messages", b"{}", True, run="tool_result")
+    first.close(b"{}")
+    before = Walk(
+        endpoint="e", model="m", blocks=tuple(first.blocks), params={}, units=tuple(first.units)
+    )
+
+    collector = Collector(before)
+    collector.take_over(b"{}")
+    collector.add((), "messages", b"{}", True, run="tool_result")
+
+    assert [block.position for block in collector.blocks] == [0, 0]
+
+
 def test_an_object_is_whatever_json_makes_one_of():
     assert as_object(Value.of({"a": 1})) == {"a": 1}
     assert as_object({"a": 1}) == {"a": 1}
