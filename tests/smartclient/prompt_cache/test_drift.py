@@ -225,6 +225,22 @@ def test_the_sentence_has_place_tokens_dollars_and_advice():
     assert told.endswith("tokens are written anew, $0.0068 per call; keep the order of tools fixed")
 
 
+def test_a_model_that_costs_nothing_loses_nothing():
+    free = catalog.override({"free": {"prices": {"input": 0, "output": 0, "cache_read": 0}}})
+
+    found = drifted(lambda r: r["tools"].pop(), facts=free.model("free"))
+
+    assert ", $0 per call" in str(found)
+
+
+def test_one_token_is_told_as_one():
+    request = a_request(tools=[], system="ab", messages=[])
+
+    found = drifted(lambda r: r.update(system="cd"), request, tokens_per_byte=1 / 27)
+
+    assert "about 1 token is computed anew" in str(found)
+
+
 def test_what_moved_is_named():
     found = drifted(lambda r: r["tools"].insert(1, r["tools"].pop()))
 
@@ -246,6 +262,28 @@ def test_lost_tokens_and_dollars_follow_the_usage():
         == (Decimal(3000) * (Decimal("3.75") - Decimal("0.3")) + Decimal(1000) * Decimal("2.7"))
         / 1_000_000
     )
+
+
+@pytest.mark.parametrize(
+    ("mark", "is_written"),
+    [
+        pytest.param({"cache_control": {"type": "ephemeral"}}, True, id="whole-request"),
+        pytest.param({}, False, id="none"),
+    ],
+)
+def test_the_callers_own_mark_says_whether_it_is_written(mark, is_written):
+    found = drifted(replace("01Z", "02Z"), a_request(**mark), facts=SONNET)
+
+    assert found.is_written is is_written
+
+
+def test_the_callers_first_mark_behind_the_difference_gives_the_time_to_live():
+    text = {"type": "text", "cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    request = a_request(system=[{**text, "text": DATED}])
+
+    found = drifted(lambda r: r["system"][0].update(text="x"), request, facts=SONNET)
+
+    assert found.dollars_lost == found.tokens_lost * Decimal("5.7") / 1_000_000
 
 
 def test_tokens_that_were_read_are_not_lost():
