@@ -25,7 +25,8 @@ NAMES = {
         """,
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
     "smartclient.tokens": """
-        Calibrator DownloadError TokenCount count countable download exact
+        Calibrator DownloadError Fitted SummaryError TokenCount TooLongError
+        count countable download exact fit
         """,
     "server_reference": "scripted start",
     "server_reference.scripted": """

@@ -6,14 +6,20 @@ from .calibration import Calibrator
 from .counting import count
 from .endpoints import countable, exact
 from .fetch import DownloadError, download
+from .fitting import Fitted, TooLongError, fit
+from .summaries import SummaryError
 from .values import TokenCount
 
 __all__ = [
     "Calibrator",
     "DownloadError",
+    "Fitted",
+    "SummaryError",
     "TokenCount",
+    "TooLongError",
     "count",
     "countable",
     "download",
     "exact",
+    "fit",
 ]
