@@ -25,8 +25,8 @@ NAMES = {
         """,
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
     "smartclient.tokens": """
-        Calibrator DownloadError Fitted SummaryError TokenCount TooLongError
-        count countable download exact fit
+        Boilerplate BoilerplateReport Calibrator DownloadError Fitted Repeated SummaryError
+        TokenCount TooLongError boilerplate count countable download exact fit
         """,
     "server_reference": "scripted start",
     "server_reference.scripted": """

@@ -18,7 +18,7 @@ from .tally import Spread, Tally, plain
 from .values import Kind, TokenCount
 from .vocabulary import LIMIT, CountMany, Vocabularies
 
-__all__ = ["SHARED", "Endpoint", "Tokenizers", "count", "endpoint_of", "highest"]
+__all__ = ["SHARED", "Endpoint", "Tokenizers", "as_body", "count", "endpoint_of", "highest"]
 
 Endpoint = Literal["anthropic.messages", "openai.chat", "openai.responses", "text"]
 
@@ -94,7 +94,7 @@ def count(
     Returns:
         Three quantiles, and how they came about.
     """
-    body = _body(payload)
+    body = as_body(payload)
     name = bare_name(model)
     chosen = endpoint or endpoint_of(body, name)
     rule = tokenizing(model)
@@ -163,7 +163,8 @@ def _provider(endpoint: str) -> str:
     return "anthropic" if endpoint.startswith("anthropic") else "openai"
 
 
-def _body(payload: Any) -> Any:
+def as_body(payload: Any) -> Any:
+    """A request's body as a mapping; text that is no JSON object stays text."""
     if isinstance(payload, (bytes, bytearray, memoryview)):
         payload = bytes(payload).decode("utf-8", "replace")
     if isinstance(payload, str) and payload.lstrip()[:1] == "{":
