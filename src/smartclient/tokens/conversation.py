@@ -115,7 +115,7 @@ def grouped(conversation: Conversation) -> tuple[list[Group], list[int]]:
     look = _LOOKS[conversation.endpoint]
     groups: list[Group] = []
     fixed: list[int] = []
-    homes: dict[Any, int] = {}  # of calls, by id
+    homes: dict[str, int] = {}  # of calls, by id
     before: _Kind | None = None
     for place, message in enumerate(conversation.messages):
         item = look(plain(message))
@@ -126,21 +126,27 @@ def grouped(conversation: Conversation) -> tuple[list[Group], list[int]]:
         if not groups or not joins:
             is_turn = item.kind == "asked"
             groups.append(Group([], is_turn=is_turn, asks=is_turn, is_sent=is_turn))
-        _merge(groups, min((homes.get(one, len(groups)) for one in item.results), default=None))
+        answered = [homes[one] for one in _ids(item.results) if one in homes]
+        _merge(groups, homes, min(answered, default=None))
         last = groups[-1]
         last.members.append(place)
         last.asks = last.asks or item.asks
         if item.kind != "note":
             last.is_sent = item.kind in ("asked", "result")
             before = item.kind
-        homes.update(dict.fromkeys(item.calls, len(groups) - 1))
+        homes.update(dict.fromkeys(_ids(item.calls), len(groups) - 1))
     return groups, fixed
 
 
-def _merge(groups: list[Group], first: int | None) -> None:
+def _ids(given: list[Any]) -> list[str]:
+    return [one for one in given if isinstance(one, str)]
+
+
+def _merge(groups: list[Group], homes: dict[str, int], first: int | None) -> None:
     """All groups from `first` on become one: the last holds the result of a call in it."""
-    if first is None:
+    if first is None or len(groups) == first + 1:
         return
+    homes.update({one: first for one, home in homes.items() if home > first})
     while len(groups) > first + 1:
         last = groups.pop()
         groups[-1].members += last.members

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Boilerplate", "boilerplate"]
 
-Payload: TypeAlias = Mapping[str, Any] | str | bytes
+_Payload: TypeAlias = Mapping[str, Any] | str | bytes
 _PIECES = 128  # of a text that are looked at
 _SMALLEST = 64
 
@@ -78,7 +78,7 @@ class Boilerplate:
         self._first_at: float | None = None
         self._last_at: float | None = None
 
-    def add(self, payload: Payload, *, at: datetime | float | None = None) -> bool:
+    def add(self, payload: _Payload, *, at: datetime | float | None = None) -> bool:
         """Take in one request.
 
         Args:
@@ -272,7 +272,7 @@ class Boilerplate:
 
 
 def boilerplate(
-    requests: Iterable[Payload | tuple[datetime | float, Payload]],
+    requests: Iterable[_Payload | tuple[datetime | float, _Payload]],
     *,
     period: float | None = None,
     model: str | None = None,

@@ -66,6 +66,23 @@ def test_a_later_result_joins_all_since_its_call():
     assert members([USER, call, USER, result, ANSWER], "openai.responses") == [[0], [1, 2, 3], [4]]
 
 
+def test_a_call_is_found_after_its_group_became_part_of_another():
+    first, second = (
+        {"type": "function_call", "call_id": one, "name": "look", "arguments": "{}"} for one in "ab"
+    )
+    late, later = ({"type": "function_call_output", "call_id": one, "output": ""} for one in "ab")
+    items = [USER, first, USER, second, USER, late, ANSWER, USER, later]
+
+    assert members(items, "openai.responses") == [[0], [1, 2, 3, 4, 5, 6, 7, 8]]
+
+
+def test_calls_without_an_id_stand_with_the_results_behind_them():
+    call = {"role": "assistant", "content": None, "function_call": {"name": "look"}}
+    result = {"role": "function", "name": "look", "content": "found"}
+
+    assert members([USER, call, result, USER, call, result]) == [[0], [1, 2], [3], [4, 5]]
+
+
 @pytest.mark.parametrize(
     "item",
     [

@@ -267,3 +267,26 @@ def test_a_correction_of_the_counts_moves_the_cuts():
 
     assert learned.tokens_before > 1.2 * plain.tokens_before
     assert len(learned.messages) < len(plain.messages)
+
+
+NAMES = st.sampled_from(
+    "type role content text source function input messages system output call_id id tool_use_id "
+    "tool_calls tool_call_id".split()
+)
+WORDS = st.sampled_from("user assistant tool tool_use tool_result function_call reasoning".split())
+JSON = st.recursive(
+    st.none() | st.integers() | st.text(max_size=9) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@every_format
+@given(messages=st.lists(JSON, max_size=5))
+def test_nonsense_is_fitted_or_refused(format_, messages):
+    found = or_refused(
+        lambda: fitted(format_, messages, limit=150, memory={}, summarise=lambda dropped: "S",
+                       summary_tokens=15)
+    )  # fmt: skip
+
+    assert found is None or found.tokens <= 50
