@@ -118,10 +118,11 @@ class _Plan(Struct, frozen=True, kw_only=True):
     def summary_place(self) -> tuple[int, bool]:
         """Behind what was dropped last, counted in `kept`; and whether a turn begins there."""
         newest = max(self.gone)
-        for number, place in enumerate(self.kept):
-            if place > newest and place not in self.fixed:
-                return number, place in self.turns
-        return len(self.kept), False
+        return next(
+            (number, place in self.turns)
+            for number, place in enumerate(self.kept)
+            if place > newest and place not in self.fixed
+        )
 
 
 def fit(

@@ -112,6 +112,7 @@ def test_values_of_ours_and_of_sdks_are_read():
     ("messages", "model", "expected"),
     [
         pytest.param([USER], "gpt-4o", "openai.chat", id="chat"),
+        pytest.param(["Hi", USER], "gpt-4o", "openai.chat", id="bare"),
         pytest.param([USER], "claude-opus-5", "anthropic.messages", id="claude"),
         pytest.param([{"type": "message", **USER}], "gpt-4o", "openai.responses", id="item"),
         pytest.param(

@@ -37,6 +37,11 @@ def test_a_cut_goes_deep_and_to_the_beginning_of_a_turn():
     assert cut(turns(6)) == [Cut(10, [0, 1, 2, 3, 4, 5])]
 
 
+def test_an_answer_that_waits_for_the_user_is_no_place_to_cut():
+    """No request ends with it: the next turn decides, and may then drop what is whole."""
+    assert cut(turns(6), allowed=95) == [Cut(10, [0, 1, 2, 3, 4, 5])]
+
+
 def test_the_head_is_no_part_of_the_share():
     """A long system prompt would else make every cut as deep as can be."""
     assert cut(turns(6), fixed=900, allowed=1000) == [Cut(10, [0, 1, 2, 3, 4, 5])]

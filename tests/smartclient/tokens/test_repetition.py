@@ -224,9 +224,12 @@ def test_requests_may_be_json():
 
 
 def test_what_is_no_request_is_skipped_and_counted():
-    report = found([{"prompt": "x"}, "text", b"\xff", {"messages": []}, a_request()])
+    odd = [{"prompt": "x"}, {"model": MODEL, "prompt": "x"}, "text", b"\xff", {"messages": []}]
+    empty = {"model": MODEL, "messages": []}
 
-    assert (report.num_requests, report.num_skipped) == (1, 4)
+    report = found([*odd, empty, a_request()])
+
+    assert (report.num_requests, report.num_skipped) == (2, 5)
 
 
 def test_an_image_counts_as_one():
