@@ -7,7 +7,7 @@ have a `cache_control` in anthropic 2.14. Dated November 2026.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..wire.encode import encode
@@ -36,7 +36,7 @@ def walk_messages(
     payload: Mapping[str, Any],
     model: str,
     headers: Iterable[tuple[str, str]],
-    before: Walk | None,
+    before: Sequence[Walk],
 ) -> Walk | None:
     """`None` without a list of messages."""
     messages = payload.get("messages")
@@ -66,7 +66,7 @@ class _Reader:
 
     __slots__ = ("_has_citations", "_has_images", "_searches", "blocks", "strays")
 
-    def __init__(self, before: Walk | None) -> None:
+    def __init__(self, before: Sequence[Walk]) -> None:
         self.blocks = Collector(before)
         self._has_citations = self._has_images = False
         self._searches: bytes | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -25,8 +25,8 @@ class Collector:
     """Takes the blocks of one prompt in their order, unit by unit.
 
     Args:
-        before: An earlier walk. Of as many units as are the same from the first one on,
-            nothing is read or hashed again.
+        before: Earlier walks. Of as many units as are the same from the first one on in any
+            of them, nothing is read or hashed again.
     """
 
     __slots__ = (
@@ -41,22 +41,26 @@ class Collector:
         "units",
     )
 
-    def __init__(self, before: Walk | None) -> None:
+    def __init__(self, before: Sequence[Walk] = ()) -> None:
         self.blocks: list[Block] = []
         self.units: list[Unit] = []
         self.own_marks = self._marks = 0
-        self._before = before
+        self._before = before  # those that are the same up to here
         self._prefix, self._end = _START, 0
         self._position, self._run = -1, ""
 
     def take_over(self, source: bytes) -> Unit | None:
-        """The next unit from the earlier walk, with its blocks, if it is the same there."""
-        before, number = self._before, len(self.units)
-        if before is None or number >= len(before.units):
+        """The next unit from an earlier walk, with its blocks, if it is the same there."""
+        number = len(self.units)
+        same = [
+            walk
+            for walk in self._before
+            if number < len(walk.units) and walk.units[number].source == source
+        ]
+        if not same:
             return None
+        self._before, before = same, same[0]
         unit = before.units[number]
-        if unit.source != source:
-            return None
         start = len(self.blocks)
         if unit.end > start:
             self.blocks += before.blocks[start : unit.end]
@@ -69,17 +73,18 @@ class Collector:
 
     def close(self, source: bytes, *facts: Any) -> None:
         """The blocks since the last unit are a unit."""
-        before, number, end = self._before, len(self.units), len(self.blocks)
+        number, end, prefix = len(self.units), len(self.blocks), self._prefix
         marks, self._marks = self._marks, 0
         self.own_marks += marks
         self.units.append(Unit(source, end, marks, self._run, facts))
-        if before is None or number >= len(before.units):
-            return
-        # It may differ in its marks alone: then what follows is still comparable.
-        if before.units[number].end != end or (
-            end and before.blocks[end - 1].prefix != self._prefix
-        ):
-            self._before = None
+        # One may differ in its marks alone: then what follows is still comparable.
+        self._before = [
+            walk
+            for walk in self._before
+            if number < len(walk.units)
+            and walk.units[number].end == end
+            and (not end or walk.blocks[end - 1].prefix == prefix)
+        ]
 
     def add(
         self,

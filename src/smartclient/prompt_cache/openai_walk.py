@@ -6,7 +6,7 @@ Source: developers.openai.com, "Prompt caching"; the content types that have a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..wire.encode import encode
@@ -38,7 +38,7 @@ def walk_chat(
     payload: Mapping[str, Any],
     model: str,
     headers: Iterable[tuple[str, str]],
-    before: Walk | None,
+    before: Sequence[Walk],
 ) -> Walk | None:
     """`None` without a list of messages."""
     messages = payload.get("messages")
@@ -56,7 +56,7 @@ def walk_responses(
     payload: Mapping[str, Any],
     model: str,
     headers: Iterable[tuple[str, str]],
-    before: Walk | None,
+    before: Sequence[Walk],
 ) -> Walk | None:
     """`None` where the input is neither a text nor a list; none at all is an empty one."""
     given = payload.get("input")
@@ -78,7 +78,7 @@ class _Reader:
     def __init__(
         self,
         payload: Mapping[str, Any],
-        before: Walk | None,
+        before: Sequence[Walk],
         parts: Mapping[str, frozenset[str]],
         kind: str,
     ) -> None:
@@ -87,9 +87,8 @@ class _Reader:
         self._payload, self._parts, self._kind = payload, parts, kind
         self._default_ttl = ttl if isinstance(ttl, str) else "30m"
         self._is_leading = True
-        if before is not None and before.default_ttl != self._default_ttl:
-            before = None  # the same marks do not mean the same
-        self.blocks = Collector(before)
+        # With another lifetime, the same marks do not mean the same.
+        self.blocks = Collector([one for one in before if one.default_ttl == self._default_ttl])
 
     def tools(self, name: str) -> None:
         tools = self._payload.get(name)
