@@ -8,11 +8,13 @@ from typing import Any
 
 import msgspec
 
-from ..wire.encode import encode
-from ..wire.value import Value
+from ..wire.value import Value, verbatim
 from .blocks import Block, Path, Tier, Unit, Walk
 
-__all__ = ["Collector", "as_object", "encoded", "items"]
+__all__ = ["Collector", "as_object", "encode", "encoded", "items"]
+
+encode = msgspec.json.Encoder(enc_hook=verbatim).encode
+"""As a request's body is encoded; what goes wrong need not be worded here."""
 
 # The fastest of hashlib on machines with instructions for it, which is nearly all of them.
 _hash = hashlib.sha256
@@ -49,27 +51,46 @@ class Collector:
         self._prefix, self._end = _START, 0
         self._position, self._run = -1, ""
 
-    def take_over(self, source: bytes) -> Unit | None:
-        """The next unit from an earlier walk, with its blocks, if it is the same there."""
-        number = len(self.units)
-        same = [
-            walk
-            for walk in self._before
-            if number < len(walk.units) and walk.units[number].source == source
-        ]
-        if not same:
-            return None
-        self._before, before = same, same[0]
-        unit = before.units[number]
-        start = len(self.blocks)
-        if unit.end > start:
-            self.blocks += before.blocks[start : unit.end]
+    def take_over(self, values: Sequence[Any], start: int = 0) -> int:
+        """Take the next units from an earlier walk, as many as `values` are the same there.
+
+        Args:
+            start: The value that the next unit is of.
+
+        Returns:
+            How many; the last one of `units` tells the rest.
+        """
+        first, most = len(self.units), 0
+        sources: list[bytes] = []  # of `values`, as far as anybody asked
+        same: list[Walk] = []
+        for walk in self._before:
+            number = 0
+            for unit in walk.units[first : first + len(values) - start]:
+                if number == len(sources):
+                    sources.append(encode(values[start + number]))
+                if unit.source != sources[number]:
+                    break
+                number += 1
+            if number > most:
+                same, most = [walk], number
+            elif number == most:
+                same.append(walk)
+        if most:
+            self._before = same
+            self._extend(same[0], first + most)
+        return most
+
+    def _extend(self, before: Walk, end: int) -> None:
+        """By the units of `before` up to `end`, and their blocks."""
+        taken = before.units[len(self.units) : end]
+        self.units += taken
+        self.own_marks += sum([unit.own_marks for unit in taken])
+        start, stop = len(self.blocks), taken[-1].end
+        if stop > start:
+            self.blocks += before.blocks[start:stop]
             last = self.blocks[-1]
             self._prefix, self._end = last.prefix, last.end
-            self._position, self._run = last.position, unit.run
-        self.own_marks += unit.own_marks
-        self.units.append(unit)
-        return unit
+            self._position, self._run = last.position, taken[-1].run
 
     def close(self, source: bytes, *facts: Any) -> None:
         """The blocks since the last unit are a unit."""

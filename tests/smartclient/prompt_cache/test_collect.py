@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from smartclient.prompt_cache.blocks import Walk
-from smartclient.prompt_cache.collect import Collector, as_object
+from smartclient.prompt_cache.collect import Collector, as_object, encode
 from smartclient.wire.value import Value
 
 
 def collected(*units: tuple[bytes, ...], before: Walk | None = None) -> Collector:
-    """Each unit's source is its blocks, joined."""
     collector = Collector([] if before is None else [before])
     for number, unit in enumerate(units):
-        if collector.take_over(b"".join(unit)) is None:
+        if not collector.take_over((unit,)):
             for data in unit:
                 collector.add(("messages", number), "messages", data, True)
-            collector.close(b"".join(unit))
+            collector.close(encode(unit))
     return collector
 
 
@@ -75,7 +74,7 @@ def test_a_run_goes_on_after_what_was_taken_over():
     )
 
     collector = Collector([before])
-    collector.take_over(b"{}")
+    collector.take_over([{}])
     collector.add((), "messages", b"{}", True, run="tool_result")
 
     assert [block.position for block in collector.blocks] == [0, 0]
