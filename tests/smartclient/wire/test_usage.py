@@ -148,6 +148,7 @@ def test_numbers_are_kept_wherever_they_were_told(holder):
     source = f'{{"{holder}": {{"usage": {{"n": 1}}}}}}'
 
     assert normal(Usage(), source, "odd").raw == {"n": 1}
+    assert normal(Usage(), "{}", "odd").raw is None
 
 
 @pytest.mark.parametrize(
