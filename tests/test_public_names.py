@@ -15,7 +15,7 @@ NAMES = {
     "smartclient": """
         AsyncClient AuthenticationError CallReport Client EventTooLargeError ExchangeError
         IncompleteStreamError
-        InvalidRequestError MalformedReplyError OverloadedError RateLimitError RefusedError
+        InvalidRequestError Ledger MalformedReplyError OverloadedError RateLimitError RefusedError
         PoolStats ServerError Settings SmartClientError StatusError Timeout last_report pool_stats
         async_httpx2_client async_httpx_client httpx2_client httpx_client unwrap wrap
         """,
@@ -23,6 +23,7 @@ NAMES = {
         Catalog Cost ImageTokens Mode ModelFacts Prices Rates Tier
         builtin catalog_of cost from_genai_prices model override read
         """,
+    "smartclient.ledger": "Entry Ledger Total",
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
     "smartclient.tokens": """
         Calibrator DownloadError TokenCount count countable download exact

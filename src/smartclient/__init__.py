@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         httpx_client,
     )
     from ._wrap import unwrap, wrap
+    from .ledger import Ledger
     from .net.stats import PoolStats, pool_stats
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "ExchangeError",
     "IncompleteStreamError",
     "InvalidRequestError",
+    "Ledger",
     "MalformedReplyError",
     "OverloadedError",
     "PoolStats",
@@ -66,6 +68,7 @@ __all__ = [
 
 
 _LATER = {
+    "Ledger": "ledger",
     "PoolStats": "net.stats",
     "async_httpx2_client": "_http_clients",
     "async_httpx_client": "_http_clients",

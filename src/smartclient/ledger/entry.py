@@ -1,0 +1,117 @@
+"""One line of a ledger: a call that ended, what it used and what it cost."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct
+
+from ..catalog import cost, model
+from ..report import CallReport
+from ..wire import Usage
+
+__all__ = ["Entry", "entry_of"]
+
+_LONGEST = 200  # characters of a name that came from outside
+_CUT = frozenset({"cut", "incomplete"})
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """A call that ended. Neither text of a prompt nor a key is ever in it.
+
+    Attributes:
+        at: When it ended, in Unix seconds.
+        tags: Of the scopes that it was in, the outermost first.
+        provider: `None` when no adapter knows the endpoint.
+        endpoint: Method and path.
+        status: HTTP status of the last reply.
+        error: Why it failed; `None` of a call that did not.
+        attempts: How often it was sent.
+        usage: Tokens, as the provider counted them; `None` when it did not.
+        partial: The reply was cut, so that `usage` and `cost` are the least it can have been.
+        inconsistent: The provider's counts contradict each other.
+        cost: Dollars, exactly; `None` is unknown, or nothing was told to be billed.
+        missing: What keeps a cost unknown that may not be nothing.
+        savings: Dollars that the prompt cache saved, net of what writing to it cost.
+        request_id: What to quote to the provider.
+    """
+
+    at: float
+    tags: tuple[str, ...] = ()
+    provider: str | None = None
+    model: str | None = None
+    endpoint: str = ""
+    status: int | None = None
+    error: str | None = None
+    attempts: int = 0
+    usage: Usage | None = None
+    partial: bool = False
+    inconsistent: bool = False
+    cost: Decimal | None = None
+    missing: tuple[str, ...] = ()
+    savings: Decimal | None = None
+    request_id: str | None = None
+
+    @property
+    def day(self) -> str:
+        """When it ended, as a day in UTC such as `2026-11-29`."""
+        return datetime.fromtimestamp(self.at, UTC).date().isoformat()
+
+    @property
+    def is_unpriced(self) -> bool:
+        """Whether it may have cost something, and nobody knows how much."""
+        return self.cost is None and bool(self.missing)
+
+
+def entry_of(report: CallReport, *, at: float) -> Entry:
+    """What a ledger keeps of `report`, whose call ended `at` this time."""
+    told = _told(report)
+    missing = told.pop("missing")
+    if told["cost"] is None and not missing and report.usage is None and _may_be_billed(report):
+        missing = ("usage",)
+    return Entry(
+        at=at,
+        provider=report.provider,
+        model=_short(report.model),
+        endpoint=_short(report.endpoint) or "",
+        status=report.status,
+        error=_short(report.error),
+        attempts=len(report.attempts),
+        usage=report.usage,
+        missing=missing,
+        request_id=_short(report.request_id),
+        **told,
+    )
+
+
+def _told(report: CallReport) -> dict[str, Any]:
+    """What the report says of its price, its tags and the quality of its counts."""
+    facts = model(report.model) if report.model and report.usage else None
+    price = cost(report.usage, facts)
+    cache = getattr(report, "cache", None)
+    savings = None if cache is None else cache.savings
+    missing = ("prices",) if report.usage and facts is None else price.missing if price else ()
+    return {
+        "tags": tuple(getattr(report, "tags", ())),
+        "cost": None if price is None else price.total,
+        "missing": missing,
+        "savings": None if savings is None else Decimal(str(savings)),
+        "partial": report.usage is not None and report.error in _CUT,
+        "inconsistent": False,
+    }
+
+
+def _may_be_billed(report: CallReport) -> bool:
+    """Whether the provider did, or may have done, work that it did not count for us."""
+    if report.provider is None:
+        return False
+    if report.status is not None:
+        return 200 <= report.status < 300
+    return any(attempt.maybe_processed for attempt in report.attempts)
+
+
+def _short(text: str | None) -> str | None:
+    """A name from outside, which may be of any length and hold what UTF-8 cannot."""
+    return None if text is None else text[:_LONGEST].encode("utf-8", "replace").decode()

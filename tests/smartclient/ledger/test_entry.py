@@ -1,0 +1,64 @@
+"""What a ledger keeps of a report."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from smartclient.ledger.entry import entry_of
+from smartclient.wire import Usage
+from tests.smartclient.ledger.entries import NOON, a_report, an_attempt
+
+
+def test_a_call_is_kept_with_its_exact_cost():
+    entry = entry_of(a_report(), at=NOON)
+
+    assert (entry.at, entry.day, entry.attempts) == (NOON, "2026-11-29", 1)
+    assert entry.cost == Decimal("0.00525")  # 1,000 at $5 and 10 at $25 for a million
+    assert (entry.missing, entry.is_unpriced) == ((), False)
+
+
+def test_a_cost_that_nobody_knows_is_none_and_says_why(caplog):
+    entry = entry_of(a_report(model="of-tomorrow"), at=NOON)
+
+    assert (entry.cost, entry.missing, entry.is_unpriced) == (None, ("prices",), True)
+
+
+def test_a_part_without_a_price_is_named():
+    usage = Usage(uncached=1, cache_read=1, output=1)
+
+    entry = entry_of(a_report(model="gpt-6.2-sol", usage=usage), at=NOON)
+
+    assert (entry.cost, entry.missing) == (None, ("price of cache_read",))
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_unpriced"),
+    [
+        pytest.param({"status": 200}, True, id="counts-never-came"),
+        pytest.param({"status": 429, "error": "rate_limited"}, False, id="refused-by-the-provider"),
+        pytest.param({"status": None, "error": "refused"}, False, id="refused-by-us"),
+        pytest.param(
+            {"status": None, "attempts": [an_attempt(maybe_processed=True)]}, True, id="no-answer"
+        ),
+        pytest.param({"provider": None, "status": 200}, False, id="no-endpoint-of-a-model"),
+    ],
+)
+def test_a_call_without_counts_is_unpriced_where_work_may_have_been_done(fields, is_unpriced):
+    entry = entry_of(a_report(usage=None, **fields), at=NOON)
+
+    assert (entry.cost, entry.is_unpriced) == (None, is_unpriced)
+
+
+def test_a_cut_reply_has_the_least_that_it_can_have_cost():
+    entry = entry_of(a_report(error="cut"), at=NOON)
+
+    assert entry.partial
+    assert entry.cost == Decimal("0.00525")
+
+
+def test_names_from_outside_are_cut_and_can_be_written():
+    entry = entry_of(a_report(model="x" * 5000, request_id="\ud800", usage=None), at=NOON)
+
+    assert (entry.model, entry.request_id) == ("x" * 200, "?")
