@@ -77,9 +77,9 @@ def _as_text(groups: _Groups, ledger: Ledger) -> Iterator[str]:
     whole = ledger.total()
     if whole.unpriced:
         count = number(whole.unpriced, "call")
-        yield f"unpriced: {count} that may have cost something, and nobody knows how much."
+        yield f"unpriced: {count} that may have cost more, and nobody knows how much."
     if whole.partial:
-        yield f"cut: {number(whole.partial, 'call')}, of at least the cost that is counted."
+        yield f"cut: {number(whole.partial, 'call')}, of at least the tokens that are counted."
     if ledger.unreadable:
         yield f"passed over: {number(ledger.unreadable, 'line')} that cannot be read."
     if any(name == "tag" and len(found) > 1 for name, found in groups):
@@ -104,4 +104,4 @@ def _cost(one: Total) -> str:
     """A sum that may be more than what is known says so."""
     if one.unpriced and not one.cost:
         return dollars(None)
-    return f"{'>=' if one.unpriced or one.partial else ''}{dollars(one.cost)}"
+    return f"{'>=' if one.unpriced else ''}{dollars(one.cost)}"

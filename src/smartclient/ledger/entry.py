@@ -30,10 +30,12 @@ class Entry(Struct, frozen=True, kw_only=True):
         error: Why it failed; `None` of a call that did not.
         attempts: How often it was sent.
         usage: Tokens, as the provider counted them; `None` when it did not.
-        partial: The reply was cut, so that `usage` and `cost` are the least it can have been.
+        partial: The reply was cut, so that `usage` is the least that it can have been.
         inconsistent: The provider's counts contradict each other.
-        cost: Dollars, exactly; `None` is unknown, or nothing was told to be billed.
-        missing: What keeps a cost unknown that may not be nothing.
+        cost: Dollars, exactly; `None` as long as something is missing, and where nothing was
+            billed that anybody told of.
+        at_least: Dollars of what is known.
+        missing: What is not: a price, the counts of a reply that was cut.
         savings: Dollars that the prompt cache saved, net of what writing to it cost.
         request_id: What to quote to the provider.
     """
@@ -50,6 +52,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     partial: bool = False
     inconsistent: bool = False
     cost: Decimal | None = None
+    at_least: Decimal | None = None
     missing: tuple[str, ...] = ()
     savings: Decimal | None = None
     request_id: str | None = None
@@ -59,18 +62,9 @@ class Entry(Struct, frozen=True, kw_only=True):
         """When it ended, as a day in UTC such as `2026-11-29`."""
         return datetime.fromtimestamp(self.at, UTC).date().isoformat()
 
-    @property
-    def is_unpriced(self) -> bool:
-        """Whether it may have cost something, and nobody knows how much."""
-        return self.cost is None and bool(self.missing)
-
 
 def entry_of(report: CallReport, *, at: float) -> Entry:
     """What a ledger keeps of `report`, whose call ended `at` this time."""
-    told = _told(report)
-    missing = told.pop("missing")
-    if told["cost"] is None and not missing and report.usage is None and _may_be_billed(report):
-        missing = ("usage",)
     return Entry(
         at=at,
         provider=report.provider,
@@ -80,25 +74,30 @@ def entry_of(report: CallReport, *, at: float) -> Entry:
         error=_short(report.error),
         attempts=len(report.attempts),
         usage=report.usage,
-        missing=missing,
         request_id=_short(report.request_id),
-        **told,
+        **_told(report),
     )
 
 
 def _told(report: CallReport) -> dict[str, Any]:
     """What the report says of its price, its tags and the quality of its counts."""
-    facts = model(report.model) if report.model and report.usage else None
-    price = cost(report.usage, facts)
-    cache = getattr(report, "cache", None)
+    usage, cache = report.usage, getattr(report, "cache", None)
+    facts = model(report.model) if report.model and usage else None
+    price, partial = cost(usage, facts), usage is not None and report.error in _CUT
+    if usage is None:
+        missing: tuple[str, ...] = ("usage",) if _may_be_billed(report) else ()
+    else:
+        missing = ("prices",) if price is None else price.missing
+        missing += ("counts of a reply that was cut",) if partial else ()
+    known = None if price is None else price.total
     savings = None if cache is None else cache.savings
-    missing = ("prices",) if report.usage and facts is None else price.missing if price else ()
     return {
         "tags": tuple(getattr(report, "tags", ())),
-        "cost": None if price is None else price.total,
+        "cost": None if missing else known,
+        "at_least": known,
         "missing": missing,
         "savings": None if savings is None else Decimal(str(savings)),
-        "partial": report.usage is not None and report.error in _CUT,
+        "partial": partial,
         "inconsistent": False,
     }
 

@@ -44,7 +44,7 @@ def checked(entry: Entry) -> Entry:
     """
     if not 0.0 <= entry.at < _YEAR_10_000:
         raise ValueError(f"{entry.at} is no time in Unix seconds")
-    for amount in filter(None, (entry.cost, entry.savings)):
+    for amount in filter(None, (entry.cost, entry.at_least, entry.savings)):
         exponent = amount.as_tuple().exponent
         if not isinstance(exponent, int) or exponent < -_DIGITS or amount.adjusted() > _DIGITS:
             raise ValueError(f"{amount} is no amount of dollars")

@@ -17,7 +17,7 @@ __all__ = ["COLUMNS", "entries_of", "write"]
 
 COLUMNS = (
     "at day tags provider model endpoint status error attempts uncached cache_read cache_write "
-    "output reasoning partial inconsistent cost missing savings request_id"
+    "output reasoning partial inconsistent cost at_least missing savings request_id"
 ).split()
 
 _TOKENS = ("uncached", "cache_read", "cache_write", "output", "reasoning")
@@ -57,7 +57,7 @@ def _cell(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value)
-    if name in ("cost", "savings"):
+    if name in ("cost", "at_least", "savings"):
         return f"{Decimal(text):f}"
     return f"'{text}" if name in _NAMES and text.startswith(_FORMULA) else text
 

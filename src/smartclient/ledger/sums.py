@@ -35,9 +35,9 @@ class Total(Struct, frozen=True, kw_only=True):
         cache_write: Input tokens written to it, by time to live.
         output: Output tokens, reasoning included.
         reasoning: The part of `output` spent on reasoning.
-        cost: Dollars of the calls whose cost is known, exactly.
+        cost: Dollars of what is known, exactly: all of it where nothing is unpriced.
         unpriced: Calls that may have cost something that is not in `cost`.
-        partial: Calls that were cut, of which `cost` has the least they can have been.
+        partial: Calls that were cut, of which the tokens are the least they can have been.
         savings: Dollars that the prompt cache saved, as far as reports told.
     """
 
@@ -86,13 +86,13 @@ class _Sum:
         counts["calls"] += 1
         counts["failed"] += entry.error is not None
         counts["attempts"] += entry.attempts
-        counts["unpriced"] += entry.is_unpriced
+        counts["unpriced"] += bool(entry.missing)
         counts["partial"] += entry.partial
         if (usage := entry.usage) is not None:
             for name in ("uncached", "cache_read", "output", "reasoning"):
                 counts[name] += getattr(usage, name) or 0
             self.written.update(usage.cache_write or {})
-        self.cost = plus(self.cost, entry.cost or _NOTHING)
+        self.cost = plus(self.cost, entry.at_least or _NOTHING)
         self.savings = plus(self.savings, entry.savings or _NOTHING)
 
     def join(self, other: _Sum) -> None:

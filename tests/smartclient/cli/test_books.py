@@ -57,8 +57,8 @@ def test_a_sum_that_may_be_more_says_so(run, a_ledger):
     lines = out.splitlines()
     assert ">=$0.1010" in lines[1]
     assert next(line for line in lines if line.startswith("ours")).split()[-2:] == ["unknown", "1"]
-    assert "unpriced: 1 call that may have cost something" in out
-    assert "cut: 1 call, of at least the cost that is counted." in out
+    assert "unpriced: 1 call that may have cost more" in out
+    assert "cut: 1 call, of at least the tokens that are counted." in out
     assert "passed over: 1 line that cannot be read." in out
 
 

@@ -54,4 +54,5 @@ def an_entry(**fields: Any) -> Entry:
         "usage": Usage(uncached=5, cache_read=3, cache_write={"5m": 2}, output=1, reasoning=1),
         "cost": Decimal("0.001"),
     }
-    return Entry(**usual | fields)
+    given = usual | fields
+    return Entry(**{"at_least": given["cost"]} | given)

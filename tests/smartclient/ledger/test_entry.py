@@ -16,13 +16,13 @@ def test_a_call_is_kept_with_its_exact_cost():
 
     assert (entry.at, entry.day, entry.attempts) == (NOON, "2026-11-29", 1)
     assert entry.cost == Decimal("0.00525")  # 1,000 at $5 and 10 at $25 for a million
-    assert (entry.missing, entry.is_unpriced) == ((), False)
+    assert (entry.at_least, entry.missing) == (entry.cost, ())
 
 
 def test_a_cost_that_nobody_knows_is_none_and_says_why(caplog):
     entry = entry_of(a_report(model="of-tomorrow"), at=NOON)
 
-    assert (entry.cost, entry.missing, entry.is_unpriced) == (None, ("prices",), True)
+    assert (entry.cost, entry.at_least, entry.missing) == (None, None, ("prices",))
 
 
 def test_a_part_without_a_price_is_named():
@@ -48,14 +48,14 @@ def test_a_part_without_a_price_is_named():
 def test_a_call_without_counts_is_unpriced_where_work_may_have_been_done(fields, is_unpriced):
     entry = entry_of(a_report(usage=None, **fields), at=NOON)
 
-    assert (entry.cost, entry.is_unpriced) == (None, is_unpriced)
+    assert (entry.cost, bool(entry.missing)) == (None, is_unpriced)
 
 
-def test_a_cut_reply_has_the_least_that_it_can_have_cost():
+def test_of_a_cut_reply_the_least_is_known():
     entry = entry_of(a_report(error="cut"), at=NOON)
 
-    assert entry.partial
-    assert entry.cost == Decimal("0.00525")
+    assert (entry.partial, entry.cost, entry.at_least) == (True, None, Decimal("0.00525"))
+    assert entry.missing == ("counts of a reply that was cut",)
 
 
 def test_names_from_outside_are_cut_and_can_be_written():

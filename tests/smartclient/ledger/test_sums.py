@@ -35,6 +35,12 @@ def test_counts_and_money_add_up():
     assert total.cost == Decimal("2.001")
 
 
+def test_what_is_known_of_a_cost_is_in_the_sum():
+    total = summed(an_entry(cost=None, at_least=Decimal("0.2"), missing=("counts",))).total()
+
+    assert (total.cost, total.unpriced) == (Decimal("0.2"), 1)
+
+
 def test_an_unknown_cost_is_counted_and_not_free():
     total = summed(
         an_entry(), an_entry(cost=None, missing=("prices",)), an_entry(cost=None)
