@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -29,8 +30,13 @@ class Entry(Struct, frozen=True, kw_only=True):
         status: HTTP status of the last reply.
         error: Why it failed; `None` of a call that did not.
         attempts: How often it was sent.
-        usage: Tokens, as the provider counted them; `None` when it did not.
-        partial: The reply was cut, so that `usage` is the least that it can have been.
+        uncached: Input tokens computed and not kept; `None` when the provider told none, as
+            in each count.
+        cache_read: Input tokens read from the provider's prompt cache.
+        cache_write: Input tokens written to it, by time to live.
+        output: Output tokens, reasoning included.
+        reasoning: The part of `output` spent on reasoning.
+        partial: The reply was cut, so that the counts are the least that it used.
         inconsistent: The provider's counts contradict each other.
         cost: Dollars, exactly; `None` as long as something is missing, and where nothing was
             billed that anybody told of.
@@ -48,7 +54,11 @@ class Entry(Struct, frozen=True, kw_only=True):
     status: int | None = None
     error: str | None = None
     attempts: int = 0
-    usage: Usage | None = None
+    uncached: int | None = None
+    cache_read: int | None = None
+    cache_write: Mapping[str, int] | None = None
+    output: int | None = None
+    reasoning: int | None = None
     partial: bool = False
     inconsistent: bool = False
     cost: Decimal | None = None
@@ -65,6 +75,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 def entry_of(report: CallReport, *, at: float) -> Entry:
     """What a ledger keeps of `report`, whose call ended `at` this time."""
+    usage = report.usage or Usage()
     return Entry(
         at=at,
         provider=report.provider,
@@ -73,7 +84,11 @@ def entry_of(report: CallReport, *, at: float) -> Entry:
         status=report.status,
         error=_short(report.error),
         attempts=len(report.attempts),
-        usage=report.usage,
+        uncached=usage.uncached,
+        cache_read=usage.cache_read,
+        cache_write=usage.cache_write,
+        output=usage.output,
+        reasoning=usage.reasoning,
         request_id=_short(report.request_id),
         **_told(report),
     )

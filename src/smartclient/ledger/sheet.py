@@ -20,7 +20,6 @@ COLUMNS = (
     "output reasoning partial inconsistent cost at_least missing savings request_id"
 ).split()
 
-_TOKENS = ("uncached", "cache_read", "cache_write", "output", "reasoning")
 _STRUCTURED = frozenset({"tags", "missing", "cache_write"})
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")  # a spreadsheet would run what begins so
 _NAMES = frozenset({"provider", "model", "endpoint", "error", "request_id"})
@@ -35,7 +34,6 @@ def write(file: IO[str], entries: Iterable[Entry]) -> None:
     rows.writeheader()
     for entry in entries:
         told = msgspec.to_builtins(entry) | {"day": entry.day}
-        told |= {name: getattr(entry.usage, name, None) for name in _TOKENS}
         rows.writerow({name: _cell(name, told[name]) for name in COLUMNS})
 
 
@@ -64,9 +62,6 @@ def _cell(name: str, value: Any) -> str:
 
 def _entry(row: dict[str, str]) -> Entry:
     told: dict[str, Any] = {name: _value(name, row[name]) for name in COLUMNS if name != "day"}
-    usage = {name: told.pop(name) for name in _TOKENS}
-    if any(value is not None for value in usage.values()):
-        told["usage"] = usage
     known = {name: value for name, value in told.items() if value is not None}
     return msgspec.convert(known, Entry, strict=False)
 

@@ -88,10 +88,9 @@ class _Sum:
         counts["attempts"] += entry.attempts
         counts["unpriced"] += bool(entry.missing)
         counts["partial"] += entry.partial
-        if (usage := entry.usage) is not None:
-            for name in ("uncached", "cache_read", "output", "reasoning"):
-                counts[name] += getattr(usage, name) or 0
-            self.written.update(usage.cache_write or {})
+        for name in ("uncached", "cache_read", "output", "reasoning"):
+            counts[name] += getattr(entry, name) or 0
+        self.written.update(entry.cache_write or {})
         self.cost = plus(self.cost, entry.at_least or _NOTHING)
         self.savings = plus(self.savings, entry.savings or _NOTHING)
 

@@ -51,7 +51,11 @@ def an_entry(**fields: Any) -> Entry:
         "endpoint": "POST /v1/messages",
         "status": 200,
         "attempts": 1,
-        "usage": Usage(uncached=5, cache_read=3, cache_write={"5m": 2}, output=1, reasoning=1),
+        "uncached": 5,
+        "cache_read": 3,
+        "cache_write": {"5m": 2},
+        "output": 1,
+        "reasoning": 1,
         "cost": Decimal("0.001"),
     }
     given = usual | fields

@@ -15,6 +15,7 @@ def test_a_call_is_kept_with_its_exact_cost():
     entry = entry_of(a_report(), at=NOON)
 
     assert (entry.at, entry.day, entry.attempts) == (NOON, "2026-11-29", 1)
+    assert (entry.uncached, entry.cache_read, entry.cache_write, entry.output) == (1000, 0, {}, 10)
     assert entry.cost == Decimal("0.00525")  # 1,000 at $5 and 10 at $25 for a million
     assert (entry.at_least, entry.missing) == (entry.cost, ())
 
