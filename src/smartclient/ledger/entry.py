@@ -9,14 +9,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..catalog import cost, model
+from .._bill import bill_of
 from ..report import CallReport
 from ..wire import Usage
 
 __all__ = ["Entry", "entry_of"]
 
 _LONGEST = 200  # characters of a name that came from outside
-_CUT = frozenset({"cut", "incomplete"})
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -38,8 +37,7 @@ class Entry(Struct, frozen=True, kw_only=True):
         reasoning: The part of `output` spent on reasoning.
         partial: The reply was cut, so that the counts are the least that it used.
         inconsistent: The provider's counts contradict each other.
-        cost: Dollars, exactly; `None` as long as something is missing, and where nothing was
-            billed that anybody told of.
+        cost: Dollars, exactly; `None` as long as something is missing.
         at_least: Dollars of what is known.
         missing: What is not: a price, the counts of a reply that was cut.
         savings: Dollars that the prompt cache saved, net of what writing to it cost.
@@ -96,34 +94,17 @@ def entry_of(report: CallReport, *, at: float) -> Entry:
 
 def _told(report: CallReport) -> dict[str, Any]:
     """What the report says of its price, its tags and the quality of its counts."""
-    usage, cache = report.usage, getattr(report, "cache", None)
-    facts = model(report.model) if report.model and usage else None
-    price, partial = cost(usage, facts), usage is not None and report.error in _CUT
-    if usage is None:
-        missing: tuple[str, ...] = ("usage",) if _may_be_billed(report) else ()
-    else:
-        missing = ("prices",) if price is None else price.missing
-        missing += ("counts of a reply that was cut",) if partial else ()
-    known = None if price is None else price.total
+    bill, usage, cache = bill_of(report.attempts), report.usage, report.cache
     savings = None if cache is None else cache.savings
     return {
-        "tags": tuple(getattr(report, "tags", ())),
-        "cost": None if missing else known,
-        "at_least": known,
-        "missing": missing,
+        "tags": report.tags,
+        "cost": bill.total,
+        "at_least": bill.at_least,
+        "missing": bill.missing,
         "savings": None if savings is None else Decimal(str(savings)),
-        "partial": partial,
-        "inconsistent": False,
+        "partial": usage is not None and not usage.is_final,
+        "inconsistent": usage is not None and usage.inconsistent is not None,
     }
-
-
-def _may_be_billed(report: CallReport) -> bool:
-    """Whether the provider did, or may have done, work that it did not count for us."""
-    if report.provider is None:
-        return False
-    if report.status is not None:
-        return 200 <= report.status < 300
-    return any(attempt.maybe_processed for attempt in report.attempts)
 
 
 def _short(text: str | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from smartclient.catalog import cost, model
 from smartclient.ledger import Entry
 from smartclient.report import AttemptReport, CallReport
 from smartclient.wire import Usage
@@ -21,11 +22,13 @@ def a_report(**fields: Any) -> CallReport:
         "model": "claude-opus-5",
         "endpoint": "POST /v1/messages",
         "status": 200,
-        "attempts": [an_attempt()],
         "usage": Usage(uncached=1000, cache_read=0, cache_write={}, output=10),
         "request_id": "req_1",
     }
-    return CallReport(**usual | fields)
+    given = usual | fields
+    told = {name: given[name] for name in ("status", "usage", "model")}
+    priced = cost(given["usage"], model(given["model"]))
+    return CallReport(**{"attempts": [an_attempt(priced=priced, **told)]} | given)
 
 
 def an_attempt(**fields: Any) -> AttemptReport:

@@ -23,7 +23,7 @@ def test_a_call_is_kept_with_its_exact_cost():
 def test_a_cost_that_nobody_knows_is_none_and_says_why(caplog):
     entry = entry_of(a_report(model="of-tomorrow"), at=NOON)
 
-    assert (entry.cost, entry.at_least, entry.missing) == (None, None, ("prices",))
+    assert (entry.cost, entry.at_least, entry.missing) == (None, None, ("prices of 'of-tomorrow'",))
 
 
 def test_a_part_without_a_price_is_named():
@@ -39,24 +39,31 @@ def test_a_part_without_a_price_is_named():
     [
         pytest.param({"status": 200}, True, id="counts-never-came"),
         pytest.param({"status": 429, "error": "rate_limited"}, False, id="refused-by-the-provider"),
-        pytest.param({"status": None, "error": "refused"}, False, id="refused-by-us"),
+        pytest.param({"status": None, "attempts": []}, False, id="refused-by-us"),
         pytest.param(
-            {"status": None, "attempts": [an_attempt(maybe_processed=True)]}, True, id="no-answer"
+            {"attempts": [an_attempt(status=None, maybe_processed=True)]}, True, id="no-answer"
         ),
-        pytest.param({"provider": None, "status": 200}, False, id="no-endpoint-of-a-model"),
     ],
 )
 def test_a_call_without_counts_is_unpriced_where_work_may_have_been_done(fields, is_unpriced):
     entry = entry_of(a_report(usage=None, **fields), at=NOON)
 
-    assert (entry.cost, bool(entry.missing)) == (None, is_unpriced)
+    assert (entry.cost, bool(entry.missing)) == (None if is_unpriced else 0, is_unpriced)
 
 
 def test_of_a_cut_reply_the_least_is_known():
-    entry = entry_of(a_report(error="cut"), at=NOON)
+    usage = Usage(uncached=1000, cache_read=0, cache_write={}, output=10, is_final=False)
+
+    entry = entry_of(a_report(usage=usage, error="cut"), at=NOON)
 
     assert (entry.partial, entry.cost, entry.at_least) == (True, None, Decimal("0.00525"))
-    assert entry.missing == ("counts of a reply that was cut",)
+    assert entry.missing != ()
+
+
+def test_counts_that_cannot_be_are_marked():
+    usage = Usage(uncached=1, output=1, inconsistent="they contradict each other")
+
+    assert entry_of(a_report(usage=usage), at=NOON).inconsistent
 
 
 def test_names_from_outside_are_cut_and_can_be_written():
