@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-from ..catalog import ModelFacts, cost
+from ..catalog import Cost, ModelFacts, cost
 from ..catalog.exact import plus, times
 from ..tokens import TokenCount, count
 from ..wire import Usage
@@ -166,9 +166,7 @@ def _add_cached(found: Quote, one: _One, shared: Shared, turns: _Turns) -> None:
 
 def _price(found: Quote, one: _One, usage: Usage) -> Decimal | None:
     """Dollars; why they are unknown, or more than usual, becomes a remark."""
-    priced = cost(usage, found.facts, batch=one.is_batch)
-    if priced is None:
-        return None
+    priced = cost(usage, found.facts, batch=one.is_batch) or Cost(model=found.facts.name)
     if priced.above:
         found.remarks[f"dearer above {priced.above:,} tokens"] = None
     if priced.missing:

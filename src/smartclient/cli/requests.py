@@ -69,11 +69,15 @@ def requests_in(name: str, *, as_text: bool = False) -> Iterator[WrittenRequest]
         UnreadableError: It cannot be read, or holds no request.
     """
     shown = "stdin" if name == "-" else name
+    found = None
     try:
         with _opened(name) as file:
-            yield from _read(file, shown, as_text=as_text)
+            for found in _read(file, shown, as_text=as_text):
+                yield found
     except OSError as error:
         raise UnreadableError(f"{shown} cannot be read: {error.strerror or error}") from None
+    if found is None:
+        raise UnreadableError(f"{shown} is empty: there is nothing to count")
 
 
 def _opened(name: str) -> AbstractContextManager[BinaryIO]:
@@ -92,7 +96,7 @@ def _read(file: BinaryIO, shown: str, *, as_text: bool) -> Iterator[WrittenReque
     text = _decoded(head, shown)
     bare = text.strip()
     if not bare:
-        raise UnreadableError(f"{shown} is empty: there is nothing to count")
+        return
     if as_text or bare[0] not in "{[":
         yield WrittenRequest(place=shown, body=text, endpoint="text")
         return
@@ -152,7 +156,7 @@ def _of_value(found: Any, place: str) -> Iterator[WrittenRequest]:
     batch = found.get("requests") if isinstance(found, dict) else found
     if not isinstance(batch, list):
         yield _request(found, place)
-    elif all(isinstance(one, dict) and "role" in one for one in batch):
+    elif batch and all(isinstance(one, dict) and "role" in one for one in batch):
         yield _request({"messages": batch}, place)
     else:
         for number, one in enumerate(batch):

@@ -130,8 +130,6 @@ def _counted(name: str, models: list[str], as_text: bool) -> list[Counted]:
     for request in requests_in(name, as_text=as_text):
         for model in models or ([request.model] if request.model else FAMILIES):
             found.setdefault(model, Counted(name, model)).add(request)
-    if not found:
-        raise UnreadableError(f"{name} is empty: there is nothing to count")
     return list(found.values())
 
 

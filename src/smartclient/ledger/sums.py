@@ -73,36 +73,46 @@ class _Group(NamedTuple):
         return (key,)
 
 
+_COUNTS = "calls failed attempts uncached cache_read output reasoning unpriced partial".split()
+
+
 class _Sum:
-    __slots__ = ("cost", "counts", "savings", "written")
+    __slots__ = (*_COUNTS, "cache_write", "cost", "savings")
 
     def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.written: Counter[str] = Counter()
+        self.calls = self.failed = self.attempts = self.unpriced = self.partial = 0
+        self.uncached = self.cache_read = self.output = self.reasoning = 0
+        self.cache_write: Counter[str] = Counter()
         self.cost = self.savings = _NOTHING
 
     def add(self, entry: Entry) -> None:
-        counts = self.counts
-        counts["calls"] += 1
-        counts["failed"] += entry.error is not None
-        counts["attempts"] += entry.attempts
-        counts["unpriced"] += bool(entry.missing)
-        counts["partial"] += entry.partial
-        for name in ("uncached", "cache_read", "output", "reasoning"):
-            counts[name] += getattr(entry, name) or 0
-        self.written.update(entry.cache_write or {})
-        self.cost = plus(self.cost, entry.at_least or _NOTHING)
-        self.savings = plus(self.savings, entry.savings or _NOTHING)
+        self.calls += 1
+        self.failed += entry.error is not None
+        self.attempts += entry.attempts
+        self.unpriced += bool(entry.missing)
+        self.partial += entry.partial
+        self.uncached += entry.uncached or 0
+        self.cache_read += entry.cache_read or 0
+        self.output += entry.output or 0
+        self.reasoning += entry.reasoning or 0
+        if entry.cache_write:
+            self.cache_write.update(entry.cache_write)
+        if entry.at_least:
+            self.cost = plus(self.cost, entry.at_least)
+        if entry.savings:
+            self.savings = plus(self.savings, entry.savings)
 
     def join(self, other: _Sum) -> None:
-        self.counts.update(other.counts)
-        self.written.update(other.written)
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.cache_write.update(other.cache_write)
         self.cost = plus(self.cost, other.cost)
         self.savings = plus(self.savings, other.savings)
 
     def total(self) -> Total:
-        written = dict(self.written)
-        return Total(cost=self.cost, savings=self.savings, cache_write=written, **self.counts)
+        counts = {name: getattr(self, name) for name in _COUNTS}
+        written = dict(self.cache_write)
+        return Total(cost=self.cost, savings=self.savings, cache_write=written, **counts)
 
 
 class Sums:
@@ -119,7 +129,10 @@ class Sums:
         key = _Group(entry.day, entry.provider, entry.model, entry.tags)
         if key not in self._groups and len(self._groups) >= _MOST_GROUPS:
             key = key._replace(model=OTHERS, tags=(OTHERS,))
-        self._groups.setdefault(key, _Sum()).add(entry)
+        found = self._groups.get(key)
+        if found is None:
+            found = self._groups[key] = _Sum()
+        found.add(entry)
 
     def total(self) -> Total:
         """What all of them came to."""

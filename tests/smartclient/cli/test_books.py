@@ -62,6 +62,14 @@ def test_a_sum_that_may_be_more_says_so(run, a_ledger):
     assert "passed over: 1 line that cannot be read." in out
 
 
+def test_all_columns_are_shown_where_none_is_chosen(run, a_ledger):
+    _, out, _ = run("cost", "--ledger", a_ledger(*CALLS))
+
+    heads = [line.split()[0] for line in out.splitlines() if " calls " in line]
+    assert heads[:5] == ["all", "tag", "model", "day", "provider"]
+    assert "A call counts under each of its tags" in out
+
+
 def test_an_exported_spreadsheet_is_read_too(told, a_ledger, tmp_path):
     from smartclient.ledger import Ledger
 

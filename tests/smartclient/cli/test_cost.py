@@ -63,12 +63,13 @@ def test_many_calls_show_what_a_cache_saves(run, a_file):
 
 
 def test_a_spreadsheet_has_what_programs_get(run, told, a_file):
-    path = a_file(a_claude())
+    path = a_file(a_chat())
 
     _, out, _ = run("cost", path, "--csv", "--model", "gpt-6*")
 
     rows = list(csv.DictReader(out.splitlines()))
     assert names(rows) == names(told("cost", path, "--model", "gpt-6*"))
+    assert rows[0]["dollars_output"] == ""
     assert rows[0]["dollars_total"] == told("cost", path, "--model", "gpt-6*")[0]["dollars_total"]
 
 

@@ -83,6 +83,7 @@ def test_a_dash_is_stdin(stdin):
     [
         pytest.param("", "is empty: there is nothing to count", id="empty"),
         pytest.param(" \n ", "is empty", id="blank"),
+        pytest.param([], "is empty", id="no-request-in-a-list"),
         pytest.param(b"\x89PNG\r\n", "is no text: byte 0x89 at 0 is not UTF-8", id="picture"),
         pytest.param("a\0b", "is no text: there is a zero byte at 1", id="zero-byte"),
         pytest.param(
@@ -101,6 +102,13 @@ def test_a_dash_is_stdin(stdin):
 def test_what_holds_no_request_is_refused_in_a_sentence(a_file, content, message):
     with pytest.raises(UnreadableError, match=message):
         found(a_file(content))
+
+
+def test_a_closed_stdin_is_refused(monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+
+    with pytest.raises(UnreadableError, match="stdin is closed"):
+        found("-")
 
 
 def test_what_cannot_be_read_is_refused(tmp_path):

@@ -55,6 +55,14 @@ def test_what_nobody_can_count_is_named(run, a_file):
     assert "request.json: messages[0].content[0].image_url" in out
 
 
+def test_of_many_such_parts_the_first_are_named(run, a_file):
+    asked = a_chat(messages=[{"role": "user", "content": [PICTURE] * 30}])
+
+    _, out, _ = run("tokens", a_file(asked))
+
+    assert "content[9].image_url\n  and more\n" in out
+
+
 def test_a_table_says_which_part_costs_what(run, a_file):
     _, out, _ = run("tokens", a_file(a_claude(tools=TOOLS)))
 

@@ -35,6 +35,12 @@ def test_counts_and_money_add_up():
     assert total.cost == Decimal("2.001")
 
 
+def test_a_cache_that_cost_more_than_it_saved_is_shown():
+    entries = [an_entry(savings=Decimal(amount)) for amount in ("0.1", "-0.25")]
+
+    assert summed(*entries).total().savings == Decimal("-0.15")
+
+
 def test_what_is_known_of_a_cost_is_in_the_sum():
     total = summed(an_entry(cost=None, at_least=Decimal("0.2"), missing=("counts",))).total()
 
