@@ -16,6 +16,7 @@ PACKAGES = (
     "smartclient",
     "smartclient.catalog",
     "smartclient.ledger",
+    "smartclient.prompt_cache",
     "smartclient.testing",
     "smartclient.tokens",
     "server_reference",
