@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         httpx_client,
     )
     from ._wrap import unwrap, wrap
+    from .ledger import Ledger
     from .net.stats import PoolStats, pool_stats
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "ExchangeError",
     "IncompleteStreamError",
     "InvalidRequestError",
+    "Ledger",
     "MalformedReplyError",
     "OverloadedError",
     "PoolStats",
@@ -67,6 +69,7 @@ __all__ = [
 
 
 _LATER = {
+    "Ledger": "ledger",
     "PoolStats": "net.stats",
     "async_httpx2_client": "_http_clients",
     "async_httpx_client": "_http_clients",
