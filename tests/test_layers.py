@@ -17,7 +17,7 @@ from tests.layers import ROOT, Import, Source, sources
 # A module imports from its own line or from one above.
 LINES = {
     "smartclient": """
-        _call _errors _clock _observers _latch wire catalog
+        _call _errors _clock _observers _latch _cache_hints wire catalog
         _flow _scope tokens stores budgets prompt_cache report
         policies net
         _settings _pipeline transports

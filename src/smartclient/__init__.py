@@ -25,6 +25,7 @@ from .report import CallReport
 
 if TYPE_CHECKING:
     from . import catalog as catalog
+    from . import prompt_cache as prompt_cache
     from . import tokens as tokens
     from ._http_clients import (
         async_httpx2_client,
@@ -75,7 +76,8 @@ _LATER = {
     "unwrap": "_wrap",
     "wrap": "_wrap",
 }
-_PACKAGES = frozenset({"catalog", "tokens"})  # attributes too: `smartclient.tokens.count`
+# Attributes too: `smartclient.tokens.count`.
+_PACKAGES = frozenset({"catalog", "prompt_cache", "tokens"})
 
 
 def __getattr__(name: str) -> Any:

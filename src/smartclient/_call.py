@@ -245,6 +245,7 @@ class Trace(Struct):
         prepared: When the request was ready to be sent for the first time.
         backoffs: Waits between attempts.
         cache: What became of the prompt cache, where somebody looked.
+        hints: What was decided about the prompt cache, for all attempts; the policy's own.
         budget_left: Of each budget of the call, once it is settled.
         report: The `CallReport`, once the body has ended, for whoever asks for it.
     """
@@ -254,6 +255,7 @@ class Trace(Struct):
     attempts: list[Attempt] = msgspec.field(default_factory=list)
     backoffs: list[Span] = msgspec.field(default_factory=list)
     cache: CacheReport | None = None
+    hints: Any = None
     budget_left: Mapping[str, Mapping[str, float]] | None = None
     report: Later | None = None
 
@@ -278,6 +280,7 @@ class Call(Struct, frozen=True, kw_only=True):
         max_event_bytes: The largest event of a stream that is read.
         scope: The `smartclient.scope` blocks that it was made in.
         is_renewable: A 401 is about a credential of which the next attempt has a fresh one.
+        is_prepared: An SDK prepares each attempt anew, and signs what it then holds.
     """
 
     method: str
@@ -293,6 +296,7 @@ class Call(Struct, frozen=True, kw_only=True):
     max_event_bytes: int = MAX_EVENT_BYTES
     scope: Scope | None = None
     is_renewable: bool = False
+    is_prepared: bool = False
 
     @property
     def is_stream(self) -> bool:

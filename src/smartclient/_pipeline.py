@@ -55,7 +55,7 @@ class Pipeline:
         from .policies.telemetry import Telemetry
 
         settings, clock = self.settings, self.clock
-        return [
+        policies: list[Policy] = [
             # Outermost: it reports what the caller saw, all attempts included.
             Telemetry(clock=clock, publish=self._publish),
             # Inside telemetry, so that every attempt is in the report.
@@ -70,6 +70,13 @@ class Pipeline:
                 resend_after_timeout=settings.resend_after_timeout,
             ),
         ]
+        if settings.cache_hints is not None:
+            from .catalog import builtin
+            from .policies.cache_hints import Hints
+
+            # Innermost: its marks are for the one model and address that are really called.
+            policies.append(Hints(clock=clock, hints=settings.cache_hints, catalog=builtin))
+        return policies
 
     def _publish(self, report: Later) -> None:
         self._newest = report

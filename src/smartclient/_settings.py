@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from ._cache_hints import CacheHints
 from ._call import Timeout
 from ._clock import Clock, SystemClock
 from .net.options import MOST_SECONDS, HttpVersion, NetOptions, identity_of
@@ -47,6 +48,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         resend: Send a call again, once, when its connection broke after it was written.
         resend_after_timeout: Send a call again, once, when no answer came in time.
         on_report: Is given the `CallReport` of each call, in the thread that read it.
+        cache_hints: How prompts are marked for the provider's cache: `cautious` marks what was
+            sent twice, `full` also what is likely to be sent again, `off` nothing; or
+            `smartclient.prompt_cache.CacheHints`, which says more.
         max_connections: Connections to one origin that this client uses at most; over
             HTTP/2, calls in flight.
         http_version: `auto` offers HTTP/2 where that pays, `1.1` and `2` insist on one.
@@ -79,6 +83,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     resend: bool = True
     resend_after_timeout: bool = False
     on_report: Callable[[CallReport], None] | None = None
+    cache_hints: CacheHints | Literal["cautious", "full", "off"] | bool | None = "cautious"
     max_connections: int = 1000
     http_version: HttpVersion = "auto"
     keepalive: float | None = 60.0
@@ -108,6 +113,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             if value is not None and not callable(value):
                 raise TypeError(f"{name} must be callable, not {type(value).__name__}")
         check_max_retries(self.max_retries)
+        force_setattr(self, "cache_hints", _hints_of(self.cache_hints))
         if self.max_event_bytes < 1:
             raise ValueError(f"max_event_bytes must be at least 1, not {self.max_event_bytes}")
         if self.http_version not in get_args(HttpVersion):
@@ -120,6 +126,19 @@ class Settings(Struct, frozen=True, kw_only=True):
         _check_objects(self)
         check_way(self.proxy, self.uds, self.local_address)
         force_setattr(self, "socket_options", _socket_options(self.socket_options))
+
+
+def _hints_of(given: Any) -> Any:
+    """`None` for off, or what was given: the rest of it is loaded with the first long prompt."""
+    if given is None or given is False or given == "off":
+        return None
+    if given is True or given in ("cautious", "full"):
+        return "cautious" if given is True else given
+    if isinstance(given, str):
+        raise ValueError(f'cache_hints must be "cautious", "full" or "off", not {given!r}')
+    if not isinstance(given, CacheHints):
+        raise TypeError(f"cache_hints must be text or CacheHints, not {type(given).__name__}")
+    return given
 
 
 def _check_waits(settings: Settings) -> None:
