@@ -22,7 +22,7 @@ _MARKABLE = frozenset(
     "bash_code_execution_tool_result text_editor_code_execution_tool_result "
     "tool_search_tool_result container_upload".split()
 )
-_RUNS = {"tool_use": "tool_use", "tool_result": "tool_result"}
+_RUNS = ("tool_use", "tool_result")
 _MESSAGES_PARAMS = (
     "tool_choice",
     "thinking",
@@ -44,11 +44,11 @@ def walk_messages(
         return None
     reader = _Reader(before)
     reader.tools(payload.get("tools"))
-    reader.content(payload.get("system"), ("system",), "system", "")
+    reader.system(payload.get("system"))
     for number, message in enumerate(messages):
         reader.message(message, number)
     whole = payload.get("cache_control")
-    blocks = reader.out
+    blocks = reader.blocks
     return Walk(
         endpoint="anthropic.messages",
         model=model,
@@ -56,117 +56,116 @@ def walk_messages(
         params=reader.params(payload, model, headers),
         own_marks=blocks.own_marks + (whole is not None) + len(reader.strays),
         whole_mark=None if whole is None else _ttl(whole),
-        stray_marks=tuple(reader.strays),
+        units=tuple(blocks.units),
+        stray_marks=reader.strays,
     )
 
 
 class _Reader:
     """Reads one payload, and what of it is to be known as a whole."""
 
-    __slots__ = ("_searches", "has_citations", "has_images", "out", "strays")
+    __slots__ = ("_has_citations", "_has_images", "_searches", "blocks", "strays")
 
     def __init__(self, before: Walk | None) -> None:
-        self.out = Collector(before)
-        self.has_citations = self.has_images = False
-        self._searches: list[dict[str, Any]] = []
-        self.strays: list[Path] = []
+        self.blocks = Collector(before)
+        self._has_citations = self._has_images = False
+        self._searches: bytes | None = None
+        self.strays: tuple[Path, ...] = ()
 
     def tools(self, tools: Any) -> None:
         """Every tool that the prompt begins with; web search stands in the system prompt."""
+        source = encode(tools)
+        unit = self.blocks.take_over(source)
+        if unit is not None:
+            self._searches, self.strays = unit.facts
+            return
         later: list[tuple[Path, dict[str, Any]]] = []
         for number, tool in enumerate(items(tools)):
             fields = as_object(tool)
             path: Path = ("tools", number)
             if fields is None:
-                self.out.add(path, "tools", encode(tool), is_markable=False)
+                self.blocks.add(path, "tools", encode(tool), False)
             elif fields.get("defer_loading") is True:
                 # It comes into the conversation where it is found.
                 if fields.get("cache_control") is not None:
-                    self.strays.append(path)
+                    self.strays += (path,)
             elif str(fields.get("type")).startswith("web_search"):
                 later.append((path, fields))
             else:
                 self._tool(path, "tools", fields)
+        if later:
+            self._searches = encode([_unmarked(fields) for _, fields in later])
         for path, fields in later:
             self._tool(path, "system", fields)
+        self.blocks.close(source, self._searches, self.strays)
 
     def _tool(self, path: Path, tier: Tier, fields: dict[str, Any]) -> None:
         mark = fields.get("cache_control")
-        plain = _unmarked(fields) if "cache_control" in fields else fields
-        if tier == "system":
-            self._searches.append(plain)
-        self.out.add(
-            path,
-            tier,
-            encode(plain),
-            is_markable=tier == "tools",
-            mark=None if mark is None else _ttl(mark),
-        )
+        data = encode(_unmarked(fields) if "cache_control" in fields else fields)
+        ttl = None if mark is None else _ttl(mark)
+        self.blocks.add(path, tier, data, tier == "tools", ttl)
+
+    def system(self, system: Any) -> None:
+        source = encode(system)
+        if not self._take_over(source):
+            self._content(source, system, ("system",), "system", {})
 
     def message(self, message: Any, number: int) -> None:
+        source = encode(message)
+        if self._take_over(source):
+            return
         fields = as_object(message)
         if fields is None:
-            self.out.add(("messages", number), "messages", encode(message), is_markable=False)
+            self.blocks.add(("messages", number), "messages", source, False)
+            self.blocks.close(source, False, False)
             return
-        role = fields.get("role")
         path: Path = ("messages", number, "content")
-        self.content(fields.get("content"), path, "messages", role if type(role) is str else "?")
+        self._content(source, fields.get("content"), path, "messages", {"role": fields.get("role")})
 
-    def content(self, content: Any, path: Path, tier: Tier, role: str) -> None:
-        """A text, or blocks; with the role that they are said in, if any."""
-        head = {"role": role} if role else {}
+    def _take_over(self, source: bytes) -> bool:
+        unit = self.blocks.take_over(source)
+        if unit is None:
+            return False
+        has_images, has_citations = unit.facts
+        self._has_images = self._has_images or has_images
+        self._has_citations = self._has_citations or has_citations
+        return True
+
+    def _content(
+        self, source: bytes, content: Any, path: Path, tier: Tier, head: dict[str, Any]
+    ) -> None:
+        """A text, or blocks; `head` is the role that they are said in, if any."""
+        has_images = has_citations = False
         if isinstance(content, str):
             data = encode({**head, "type": "text", "text": content})
-            self.out.add(path, tier, data, is_markable=not _is_blank(content))
-            return
+            self.blocks.add(path, tier, data, not _is_blank(content))
         for number, block in enumerate(items(content)):
             fields = as_object(block)
             place = (*path, number)
             if fields is None:
-                self.out.add(place, tier, encode([role, block]), is_markable=False)
-            else:
-                self._block(fields, place, tier, head)
+                self.blocks.add(place, tier, encode({**head, "": block}), False)
+                continue
+            has_images = self._block(fields, place, tier, head) or has_images
+            has_citations = has_citations or _has_citations(fields)
+        self._has_images = self._has_images or has_images
+        self._has_citations = self._has_citations or has_citations
+        self.blocks.close(source, has_images, has_citations)
 
-    def _block(self, block: dict[str, Any], path: Path, tier: Tier, head: dict[str, str]) -> None:
+    def _block(self, block: dict[str, Any], path: Path, tier: Tier, head: dict[str, Any]) -> bool:
+        """Add a block, and say whether there is an image in it."""
         kind = block.get("type")
+        kind = kind if isinstance(kind, str) else ""
         plain = {**head, **block}
         mark = plain.pop("cache_control", None)
+        has_image = kind == "image"
         inner: tuple[str, ...] = ()
-        if kind == "tool_result":
-            nested = block.get("content")
-            if isinstance(nested, list | tuple):
-                plain["content"], inner = self._nested(nested)
-        elif kind == "image":
-            self.has_images = True
-        cites = block.get("citations")
-        if cites is not None and type(cites) is dict and cites.get("enabled") is True:
-            self.has_citations = True
-        kind = kind if isinstance(kind, str) else ""
-        is_known = kind in _MARKABLE
-        self.out.add(
-            path,
-            tier,
-            encode(plain),
-            is_markable=is_known and not (kind == "text" and _is_blank(block.get("text"))),
-            mark=None if mark is None else _ttl(mark),
-            inner_marks=inner,
-            run=_RUNS.get(kind, "") if is_known else "",
-        )
-
-    def _nested(self, blocks: Iterable[Any]) -> tuple[list[Any], tuple[str, ...]]:
-        """What a tool's result holds, without marks; and the marks."""
-        plain, marks = [], []
-        for block in blocks:
-            fields = as_object(block)
-            if fields is not None:
-                if fields.get("type") == "image":
-                    self.has_images = True
-                mark = fields.get("cache_control")
-                if mark is not None:
-                    marks.append(_ttl(mark))
-                fields = _unmarked(fields)
-            plain.append(block if fields is None else fields)
-        return plain, tuple(marks)
+        if kind == "tool_result" and isinstance(block.get("content"), list | tuple):
+            plain["content"], inner, has_image = _nested(block["content"])
+        is_markable = kind in _MARKABLE and (kind != "text" or not _is_blank(block.get("text")))
+        ttl = None if mark is None else _ttl(mark)
+        run = kind if kind in _RUNS else ""
+        self.blocks.add(path, tier, encode(plain), is_markable, ttl, inner, run)
+        return has_image
 
     def params(
         self, payload: Mapping[str, Any], model: str, headers: Iterable[tuple[str, str]]
@@ -174,18 +173,37 @@ class _Reader:
         """What breaks the prefix beside the blocks, by the tier from which on it does."""
         betas = [value for name, value in headers if name.lower() == "anthropic-beta"]
         betas = sorted({one.strip() for value in betas for one in value.split(",") if one.strip()})
-        system = {
-            "speed": payload.get("speed"),
-            "web_search": self._searches or None,
-            "citations": self.has_citations or None,
-        }
+        system = encoded({"speed": payload.get("speed"), "citations": self._has_citations or None})
+        if self._searches is not None:
+            system["web_search"] = self._searches
         rest = {name: payload.get(name) for name in _MESSAGES_PARAMS}
-        rest |= {"images": self.has_images or None, "anthropic-beta": betas or None}
+        rest |= {"images": self._has_images or None, "anthropic-beta": betas or None}
         return {
             "tools": encoded({"model": model, "mcp_servers": payload.get("mcp_servers")}),
-            "system": encoded(system),
+            "system": system,
             "messages": encoded(rest),
         }
+
+
+def _nested(blocks: Iterable[Any]) -> tuple[list[Any], tuple[str, ...], bool]:
+    """What a tool's result holds without its marks, the marks, and whether it is an image."""
+    plain, marks, has_image = [], [], False
+    for block in blocks:
+        fields = as_object(block)
+        if fields is None:
+            plain.append(block)
+            continue
+        has_image = has_image or fields.get("type") == "image"
+        mark = fields.get("cache_control")
+        if mark is not None:
+            marks.append(_ttl(mark))
+        plain.append(_unmarked(fields))
+    return plain, tuple(marks), has_image
+
+
+def _has_citations(block: Mapping[str, Any]) -> bool:
+    citations = block.get("citations")
+    return isinstance(citations, dict) and citations.get("enabled") is True
 
 
 def _unmarked(fields: Mapping[str, Any]) -> dict[str, Any]:

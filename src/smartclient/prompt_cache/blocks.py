@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from .._cache_hints import Tier
 
-__all__ = ["Block", "Mark", "Path", "Tier", "Walk", "path_text"]
+__all__ = ["Block", "Mark", "Path", "Tier", "Unit", "Walk", "path_text"]
 
 Path: TypeAlias = tuple[str | int, ...]
 """Where a block is in the payload, such as `("messages", 4, "content", 1)`."""
@@ -44,6 +44,25 @@ class Block(Struct, frozen=True):
     inner_marks: tuple[str, ...] = ()
 
 
+class Unit(Struct, frozen=True):
+    """A part of a payload that is read as a whole: all tools, the system prompt, one message.
+
+    Attributes:
+        source: Its JSON as it was given, marks and all: where a later request has the same
+            after the same, its blocks are taken over without looking into it.
+        end: How many blocks there are up to and with its own.
+        own_marks: Marks on its blocks, and inside them.
+        run: As `Collector.add` takes it, of its last block.
+        facts: What its reader has to know of it without reading it again.
+    """
+
+    source: bytes
+    end: int
+    own_marks: int
+    run: str
+    facts: tuple[Any, ...]
+
+
 class Walk(Struct, frozen=True, kw_only=True):
     """One request's prompt.
 
@@ -57,6 +76,7 @@ class Walk(Struct, frozen=True, kw_only=True):
         whole_mark: Time to live of the caller's mark on the whole request; `None` for none.
         max_marks: How many marks the request may carry, the caller's included.
         default_ttl: Of a mark that names none.
+        units: What the blocks were read from.
         stray_marks: Where the caller set a mark on what is no block of the prompt.
     """
 
@@ -68,6 +88,7 @@ class Walk(Struct, frozen=True, kw_only=True):
     whole_mark: str | None = None
     max_marks: int = 4
     default_ttl: str = "5m"
+    units: tuple[Unit, ...] = ()
     stray_marks: tuple[Path, ...] = ()
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from ..wire.encode import encode
 from ..wire.value import Value
-from .blocks import Block, Path, Tier, Walk
+from .blocks import Block, Path, Tier, Unit, Walk
 
 __all__ = ["Collector", "as_object", "encoded", "items"]
 
@@ -22,29 +22,71 @@ _START = bytes(_DIGEST_BYTES)
 
 
 class Collector:
-    """Takes the blocks of one prompt in their order.
+    """Takes the blocks of one prompt in their order, unit by unit.
 
     Args:
-        before: An earlier walk. Of as many blocks as are the same from the first one on,
-            nothing is hashed again.
+        before: An earlier walk. Of as many units as are the same from the first one on,
+            nothing is read or hashed again.
     """
 
-    __slots__ = ("_end", "_old", "_position", "_prefix", "_run", "blocks", "own_marks")
+    __slots__ = (
+        "_before",
+        "_end",
+        "_marks",
+        "_position",
+        "_prefix",
+        "_run",
+        "blocks",
+        "own_marks",
+        "units",
+    )
 
     def __init__(self, before: Walk | None) -> None:
         self.blocks: list[Block] = []
-        self.own_marks = 0
-        self._old = iter(before.blocks if before is not None else ())
+        self.units: list[Unit] = []
+        self.own_marks = self._marks = 0
+        self._before = before
         self._prefix, self._end = _START, 0
         self._position, self._run = -1, ""
+
+    def take_over(self, source: bytes) -> Unit | None:
+        """The next unit from the earlier walk, with its blocks, if it is the same there."""
+        before, number = self._before, len(self.units)
+        if before is None or number >= len(before.units):
+            return None
+        unit = before.units[number]
+        if unit.source != source:
+            return None
+        start = len(self.blocks)
+        if unit.end > start:
+            self.blocks += before.blocks[start : unit.end]
+            last = self.blocks[-1]
+            self._prefix, self._end = last.prefix, last.end
+            self._position, self._run = last.position, unit.run
+        self.own_marks += unit.own_marks
+        self.units.append(unit)
+        return unit
+
+    def close(self, source: bytes, *facts: Any) -> None:
+        """The blocks since the last unit are a unit."""
+        before, number, end = self._before, len(self.units), len(self.blocks)
+        marks, self._marks = self._marks, 0
+        self.own_marks += marks
+        self.units.append(Unit(source, end, marks, self._run, facts))
+        if before is None or number >= len(before.units):
+            return
+        # It may differ in its marks alone: then what follows is still comparable.
+        if before.units[number].end != end or (
+            end and before.blocks[end - 1].prefix != self._prefix
+        ):
+            self._before = None
 
     def add(
         self,
         path: Path,
         tier: Tier,
         data: bytes,
-        *,
-        is_markable: bool = True,
+        is_markable: bool,
         mark: str | None = None,
         inner_marks: tuple[str, ...] = (),
         run: str = "",
@@ -58,23 +100,15 @@ class Collector:
             self._position += 1
         self._run = run
         if mark is not None or inner_marks:
-            self.own_marks += (mark is not None) + len(inner_marks)
-        old = next(self._old, None)
-        if old is not None and old.data == data and old.tier == tier:
-            prefix, end = self._prefix, self._end = old.prefix, old.end
-        else:
-            old, self._old = None, iter(())
-            prefix, end = self._chain(tier, data)
-        position = self._position
-        block = Block(path, tier, data, prefix, end, position, is_markable, mark, inner_marks)
-        self.blocks.append(old if block == old else block)
-
-    def _chain(self, tier: Tier, data: bytes) -> tuple[bytes, int]:
+            self._marks += (mark is not None) + len(inner_marks)
         hashed = _hash(self._prefix + _TAGS[tier])
         hashed.update(data)
-        self._prefix = hashed.digest()[:_DIGEST_BYTES]
-        self._end += len(data)
-        return self._prefix, self._end
+        self._prefix = prefix = hashed.digest()[:_DIGEST_BYTES]
+        self._end = end = self._end + len(data)
+        position = self._position
+        self.blocks.append(
+            Block(path, tier, data, prefix, end, position, is_markable, mark, inner_marks)
+        )
 
 
 def encoded(values: Mapping[str, Any]) -> dict[str, bytes]:
@@ -89,7 +123,7 @@ def items(value: Any) -> list[Any] | tuple[Any, ...]:
 
 def as_object(value: Any) -> dict[str, Any] | None:
     """`value` as a dict that must not be changed; `None` where it is no JSON object."""
-    if type(value) is dict:
+    if isinstance(value, dict):
         return value
     if value is None or isinstance(value, str | list | tuple | int | float):
         return None

@@ -213,11 +213,13 @@ def _field(block: Block, name: str) -> Any:
 
 
 def _too_many(walk: Walk, own: Sequence[Block]) -> str | None:
-    count = len(own)
-    if count <= _MAX_ANTHROPIC - (walk.whole_mark is not None):
+    count, last = len(own), _last_markable(walk)
+    # On a last block that is marked alike, it may be that the whole request's takes no place.
+    needs_place = last is not None and walk.whole_mark not in (None, walk.blocks[last].mark)
+    if count <= _MAX_ANTHROPIC - needs_place:
         return None
     places = ", ".join(path_text(block.path) for block in own)
-    whole = ", beside the one on the whole request" if walk.whole_mark is not None else ""
+    whole = ", beside the one on the whole request" if needs_place else ""
     return (
         f"a request may carry at most {_MAX_ANTHROPIC} cache marks, and {count} blocks are marked"
         f"{whole} ({places}); take off {count + bool(whole) - _MAX_ANTHROPIC} of them"

@@ -66,15 +66,14 @@ def walk_responses(
     reader.tools("tools")
     reader.instructions(payload.get("instructions"))
     if isinstance(given, str):
-        reader.text(given, ("input",), {"role": "user"}, "user")
-    else:
-        for number, item in enumerate(given or ()):
-            reader.item(item, ("input", number))
+        reader.one_text(given)
+    for number, item in enumerate(items(given)):
+        reader.item(item, ("input", number))
     return reader.walk("openai.responses", model)
 
 
 class _Reader:
-    __slots__ = ("_default_ttl", "_is_leading", "_kind", "_out", "_parts", "_payload")
+    __slots__ = ("_default_ttl", "_is_leading", "_kind", "_parts", "_payload", "blocks")
 
     def __init__(
         self,
@@ -88,26 +87,61 @@ class _Reader:
         self._payload, self._parts, self._kind = payload, parts, kind
         self._default_ttl = ttl if isinstance(ttl, str) else "30m"
         self._is_leading = True
-        self._out = Collector(before)
+        if before is not None and before.default_ttl != self._default_ttl:
+            before = None  # the same marks do not mean the same
+        self.blocks = Collector(before)
 
     def tools(self, name: str) -> None:
-        for number, tool in enumerate(items(self._payload.get(name))):
-            self._out.add((name, number), "tools", encode(tool), is_markable=False)
+        tools = self._payload.get(name)
+        source = encode(tools)
+        if self.blocks.take_over(source) is None:
+            for number, tool in enumerate(items(tools)):
+                self.blocks.add((name, number), "tools", encode(tool), False)
+            self.blocks.close(source, self._is_leading)
 
     def instructions(self, given: Any) -> None:
         """They stand before the input, and cannot be marked."""
-        if isinstance(given, str) and given:
-            data = encode({"role": "developer", "type": "input_text", "text": given})
-            self._out.add(("instructions",), "system", data, is_markable=False)
-        elif given:
-            self._out.add(("instructions",), "system", encode(given), is_markable=False)
+        source = encode(given)
+        if self.blocks.take_over(source) is None:
+            if given:
+                shown = {"role": "developer", "type": "input_text", "text": given}
+                self.blocks.add(("instructions",), "system", encode(shown), False)
+            self.blocks.close(source, self._is_leading)
+
+    def one_text(self, text: str) -> None:
+        """An input that is a text alone."""
+        source = encode(text)
+        if self.blocks.take_over(source) is None:
+            self._text(text, ("input",), {"role": "user"}, "user")
+            self.blocks.close(source, False)
 
     def message(self, message: Any, path: Path) -> None:
-        """A message of either API: what it is said in, its content, the calls of tools."""
-        fields = as_object(message)
-        if fields is None:
-            self._whole(message, path)
-            return
+        """A message of Chat."""
+        source = encode(message)
+        if not self._take_over(source):
+            fields = as_object(message)
+            if fields is None:
+                self._whole(message, path)
+            else:
+                self._message(fields, path)
+            self.blocks.close(source, self._is_leading)
+
+    def item(self, item: Any, path: Path) -> None:
+        """An item of a Responses input: a message, the output of a tool, or anything else."""
+        source = encode(item)
+        if not self._take_over(source):
+            self._item(item, path)
+            self.blocks.close(source, self._is_leading)
+
+    def _take_over(self, source: bytes) -> bool:
+        unit = self.blocks.take_over(source)
+        if unit is None:
+            return False
+        (self._is_leading,) = unit.facts
+        return True
+
+    def _message(self, fields: Mapping[str, Any], path: Path) -> None:
+        """What it is said in, its content, the calls of tools."""
         given = fields.get("role")
         role = given if isinstance(given, str) else "?"
         self._is_leading = self._is_leading and role in _LEADING
@@ -120,40 +154,39 @@ class _Reader:
             plain = as_object(call)
             shown = {"call": call} if plain is None else plain
             place = (*path, "tool_calls", number)
-            self._out.add(place, self._tier, encode({**rest, **shown}), is_markable=False)
+            self.blocks.add(place, self._tier, encode({**rest, **shown}), False)
             rest = {"role": role}
         if len(rest) > 1 or (not calls and fields.get("content") in (None, [], ())):
-            self._out.add(path, self._tier, encode(rest), is_markable=False)
+            self.blocks.add(path, self._tier, encode(rest), False)
 
-    def item(self, item: Any, path: Path) -> None:
-        """An item of a Responses input: a message, the output of a tool, or anything else."""
+    def _item(self, item: Any, path: Path) -> None:
         fields = as_object(item)
         kind = fields.get("type") if fields is not None else None
         if fields is not None and "role" in fields:
             told = {n: v for n, v in fields.items() if n not in _NEVER_SHOWN}
             if kind == "message":
                 del told["type"]  # which it is without it, too
-            self.message(told, path)
+            self._message(told, path)
         elif fields is not None and isinstance(kind, str) and kind in TOOL_OUTPUTS:
             self._is_leading = False
             hidden = (*_NEVER_SHOWN, "type", "output")
             head = {"role": kind, **{n: v for n, v in fields.items() if n not in hidden}}
             rest = self._content(fields.get("output"), (*path, "output"), head, kind)
             if len(rest) > 1:
-                self._out.add(path, self._tier, encode(rest), is_markable=False)
+                self.blocks.add(path, self._tier, encode(rest), False)
         else:
             self._whole(item, path)
 
-    def text(self, text: str, path: Path, head: Mapping[str, Any], role: str) -> None:
+    def _text(self, text: str, path: Path, head: Mapping[str, Any], role: str) -> None:
         """A text in the place of parts: short for one part."""
         self._is_leading = self._is_leading and role in _LEADING
         kind = "output_text" if self._kind != "text" and role == "assistant" else self._kind
         data = encode({**head, "type": kind, "text": text})
         is_markable = bool(text) and kind in self._parts.get(role, ())
-        self._out.add(path, self._tier, data, is_markable=is_markable)
+        self.blocks.add(path, self._tier, data, is_markable)
 
     def walk(self, endpoint: str, model: str) -> Walk:
-        payload, blocks = self._payload, self._out
+        payload, blocks = self._payload, self.blocks
         options = as_object(payload.get("prompt_cache_options")) or {}
         return Walk(
             endpoint=endpoint,
@@ -164,6 +197,7 @@ class _Reader:
             # The provider's own mark at the end takes one of the four that are written.
             max_marks=4 if options.get("mode") == "explicit" else 3,
             default_ttl=self._default_ttl,
+            units=tuple(blocks.units),
         )
 
     @property
@@ -177,7 +211,7 @@ class _Reader:
             What is still to be told: all of it where there was no content.
         """
         if isinstance(content, str):
-            self.text(content, path, head, role)
+            self._text(content, path, head, role)
             return {"role": role}
         for number, part in enumerate(items(content)):
             self._part(part, (*path, number), head, role)
@@ -187,7 +221,7 @@ class _Reader:
     def _part(self, part: Any, path: Path, head: dict[str, Any], role: str) -> None:
         fields = as_object(part)
         if fields is None:
-            self._out.add(path, self._tier, encode([head, part]), is_markable=False)
+            self.blocks.add(path, self._tier, encode([head, part]), False)
             return
         plain = {**head, **fields}
         mark = plain.pop(MARK, None)
@@ -195,17 +229,12 @@ class _Reader:
         is_markable = isinstance(kind, str) and kind in self._parts.get(role, ())
         if kind in _TEXTS and not fields.get("text"):
             is_markable = False
-        self._out.add(
-            path,
-            self._tier,
-            encode(plain),
-            is_markable=is_markable,
-            mark=None if mark is None else self._ttl(mark),
-        )
+        ttl = None if mark is None else self._ttl(mark)
+        self.blocks.add(path, self._tier, encode(plain), is_markable, ttl)
 
     def _whole(self, item: Any, path: Path) -> None:
         self._is_leading = False
-        self._out.add(path, self._tier, encode(item), is_markable=False)
+        self.blocks.add(path, self._tier, encode(item), False)
 
     def _ttl(self, mark: Any) -> str:
         """A mark's time to live; `?` where the mark itself is none that is known."""
