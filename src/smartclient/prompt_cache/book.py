@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .blocks import Tier, Walk
+from .blocks import Block, Tier, Walk
 from .gaps import Gaps
 from .sharding import Shards
 from .terms import Terms
@@ -16,6 +16,7 @@ __all__ = ["Book", "Entry", "Lane", "Spot", "outline_of"]
 
 _MAX_ENTRIES = 4096
 _MAX_SPOTS = 512
+_MAX_HELD = 24  # of a lane: more than a look back can tell apart
 _MAX_HINTS = 64
 _IMAGE_BYTES = 6400  # what an image weighs: tokens times the bytes of one
 _BYTES_PER_TOKEN = 4.0
@@ -66,12 +67,14 @@ class Lane:
         partial: Those that had only a part of it.
         shard: Which `prompt_cache_key` it has; `None` for none yet.
         size: Bytes that it holds.
+        held: Blocks up to which the provider may hold its prompt.
     """
 
     __slots__ = (
         "book",
         "fork",
         "gaps",
+        "held",
         "keys",
         "last_at",
         "partial",
@@ -80,17 +83,21 @@ class Lane:
         "spot",
         "turns",
         "walk",
-        "weights",
     )
 
     def __init__(self, book: Book, spot: Spot, fork: int, at: float) -> None:
         self.book, self.spot, self.fork, self.last_at = book, spot, fork, at
         self.gaps = Gaps()
         self.keys: Sequence[bytes] = ()
-        self.weights: list[int] = []
+        self.held: tuple[int, ...] = ()
         self.walk: Walk | None = None
         self.turns = self.partial = self.size = 0
         self.shard: int | None = None
+
+    def hold(self, more: Iterable[int], shared: int) -> None:
+        """Blocks up to which the provider may hold this lane's prompt, none behind `shared`."""
+        held = sorted({index for index in (*self.held, *more) if index <= shared})
+        self.held = tuple(held[-_MAX_HELD:])
 
 
 class _Node:
@@ -120,14 +127,32 @@ class Book:
         self._hints: OrderedDict[Any, Lane] = OrderedDict()
         self._salts: dict[Tier, bytes] = {}
         self._params: Any = None
+        self._measured: tuple[Walk, list[bytes], list[int]] | None = None
+        self._heads: tuple[tuple[int, bytes], ...] = ()
         self._newest: Lane | None = None
 
-    def keys_of(self, walk: Walk) -> list[bytes]:
-        """Digests of the prompt up to each block, each with what else breaks it."""
+    def measured(self, walk: Walk) -> tuple[list[bytes], list[int]]:
+        """The digest of the prompt up to each block, with what else breaks it, and its bytes as
+        far as they are text. What the request before has in common is taken over."""
         if walk.params != self._params:
             self._salts, self._params = fingerprints(walk), walk.params
-        salts = self._salts
-        return [block.prefix + salts[block.tier] for block in walk.blocks]
+            self._measured = None
+        salts, before, blocks = self._salts, self._measured, walk.blocks
+        keys: list[bytes] = []
+        weights: list[int] = []
+        if before is not None:
+            count = _same(before[0].blocks, blocks)
+            keys, weights = before[1][:count], before[2][:count]
+        total = weights[-1] if weights else 0
+        for block in blocks[len(keys) :]:
+            keys.append(block.prefix + salts[block.tier])
+            size = len(block.data)
+            if size > _IMAGE_BYTES and b"base64" in block.data[:400]:
+                size = _IMAGE_BYTES
+            total += size
+            weights.append(total)
+        self._measured = (walk, keys, weights)
+        return keys, weights
 
     def shared(self, keys: Sequence[bytes]) -> int:
         """The last of `keys` that some lane holds; with it all before are held."""
@@ -145,6 +170,14 @@ class Book:
         where = self.where
         for key in keys[start:]:
             where[key] = _Node(lane)
+
+    def share(self, keys: Iterable[bytes], lane: Lane) -> None:
+        """Let `lane` hold these too, as the newest of those that do."""
+        where = self.where
+        for key in keys:
+            node = where[key]
+            node.refs += 1
+            node.lane = lane
 
     def forget(self, keys: Iterable[bytes]) -> None:
         """One lane less holds these."""
@@ -168,6 +201,8 @@ class Book:
             del self._hints[hint]
         if self._newest is lane:
             self._newest = None
+        if self._measured is not None and self._measured[0] is lane.walk:
+            self._measured = None
         lane.walk = None
 
     def spot(self, key: bytes) -> Spot:
@@ -181,31 +216,20 @@ class Book:
             self._spots.move_to_end(key)
         return spot
 
-    @staticmethod
-    def heads(walk: Walk) -> set[int]:
+    def heads(self, walk: Walk, keys: Sequence[bytes]) -> tuple[int, ...]:
         """The last blocks of the tools and of the system prompt."""
-        tools = system = -1
+        known = self._heads
+        if known and known[-1][0] < len(keys) and keys[known[-1][0]] == known[-1][1]:
+            after = known[-1][0] + 1
+            if after == len(keys) or walk.blocks[after].tier == "messages":
+                return tuple(index for index, _ in known)
+        ends: dict[Tier, int] = {}
         for index, block in enumerate(walk.blocks):
-            if block.tier == "tools":
-                tools = index
-            elif block.tier == "system":
-                system = index
-            else:
+            if block.tier == "messages":
                 break
-        return {index for index in (tools, system) if index >= 0}
-
-    @staticmethod
-    def weights_of(walk: Walk, known: list[int]) -> list[int]:
-        """Bytes up to each block as far as they are text; `known` are those of the first ones."""
-        weights = known
-        total = weights[-1] if weights else 0
-        for block in walk.blocks[len(weights) :]:
-            size = len(block.data)
-            if size > _IMAGE_BYTES and b"base64" in block.data[:400]:
-                size = _IMAGE_BYTES
-            total += size
-            weights.append(total)
-        return weights
+            ends[block.tier] = index
+        self._heads = tuple((index, keys[index]) for index in ends.values())
+        return tuple(ends.values())
 
     # What earlier replies told of.
 
@@ -253,6 +277,18 @@ class Book:
         self._hints.move_to_end(key)
         if len(self._hints) > _MAX_HINTS:
             self._hints.popitem(last=False)
+
+
+def _same(before: Sequence[Block], after: Sequence[Block]) -> int:
+    """How many blocks two prompts have in common at their beginning."""
+    low, high = 0, min(len(before), len(after))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if before[middle - 1].prefix == after[middle - 1].prefix:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def outline_of(payload: Mapping[str, Any]) -> Any:

@@ -173,7 +173,12 @@ class Hinted:
     def begun(self, started: float) -> None:
         """A reply to the request that was sent at `started` has begun."""
         with self._hinter.lanes.lock:
-            self._new = begun(self.book, self._ticket.keys, self.plan, self._terms, started)
+            keys, lane = self._ticket.keys, self._ticket.lane
+            self._new = begun(self.book, keys, self.plan, self._terms, started)
+            if lane is not None:
+                known, held = lane.keys, [mark.block for mark in self.plan.kept]
+                here = [i for i in held if i < len(known) and known[i] == keys[i]]
+                lane.hold(here, len(known))
 
     def ended(self, usage: Usage | None, *, is_failed: bool, now: float) -> CacheReport:
         """It has ended; what became of the cache."""

@@ -55,7 +55,7 @@ class Ticket:
 
     def __init__(self, book: Book, walk: Walk, at: float) -> None:
         self.book, self.walk, self.at = book, walk, at
-        self.keys = book.keys_of(walk)
+        self.keys: list[bytes] = []
         self.weights: list[int] = []
         self.lane: Lane | None = None
         self.before: Walk | None = None
@@ -68,22 +68,21 @@ class Ticket:
 
     def view(self, now: float) -> View:
         """What placement looks at."""
-        book, lane = self.book, self.lane
+        book, lane, keys, shared = self.book, self.lane, self.keys, self.shared
         assert lane is not None
-        entries, keys = book.entries, self.keys
         alive = {}
-        if entries:
-            for index in range(self.shared + 1):
-                entry = entries.get(keys[index])
+        for index in (*lane.held, *self.boundaries):
+            if index <= shared:
+                entry = book.entries.get(keys[index])
                 if entry is not None and now < entry.ends_at:
                     alive[index] = entry
-        ratio, spread = book.ratio, book.spread
         return View(
-            shared=self.shared,
+            weights=self.weights,
+            ratio=book.ratio,
+            shared=shared,
             since=self.since,
             is_extension=self.is_extension,
-            tokens=[weight * ratio for weight in self.weights],
-            spread=spread,
+            spread=book.spread,
             alive=alive,
             boundaries=self.boundaries,
             gaps=lane.gaps,
@@ -161,15 +160,14 @@ class Lanes:
 
     def _find(self, ticket: Ticket) -> Lane | None:
         """The lane that the request goes on with; `None` where it begins one."""
-        book, keys = ticket.book, ticket.keys
-        ticket.shared = shared = book.shared(keys)
-        lane = book.where[keys[shared]].lane if shared >= 0 else None
+        book, walk = ticket.book, ticket.walk
+        ticket.keys, ticket.weights = book.measured(walk)
+        ticket.shared = shared = book.shared(ticket.keys)
+        lane = book.where[ticket.keys[shared]].lane if shared >= 0 else None
         if lane is None:
-            ticket.weights = book.weights_of(ticket.walk, [])
             return None
         ticket.before = lane.walk
         ticket.since = ticket.at - lane.last_at
-        ticket.weights = book.weights_of(ticket.walk, lane.weights[: shared + 1])
         ticket.is_extension = shared == len(lane.keys) - 1
         # A tail that changes with each turn: what is shared grows all the same.
         is_moving = 0 <= lane.fork < shared
@@ -183,10 +181,10 @@ class Lanes:
         ticket.growth, ticket.siblings = (spot.grown + prior) / (spot.forks + 1.0), spot.forks
         spot.forks += 1
         ticket.lane = lane = Lane(book, spot, shared, ticket.at)
-        for key in ticket.keys[: shared + 1]:
-            node = book.where[key]
-            node.refs += 1
-            node.lane = lane
+        if shared >= 0:
+            parent = book.where[ticket.keys[shared]].lane
+            lane.hold(() if parent is None else parent.held, shared)
+            book.share(ticket.keys[: shared + 1], lane)
         book.add(ticket.keys, shared + 1, lane)
         self._fresh[id(lane)] = lane
         self._settle(lane, ticket)
@@ -207,6 +205,7 @@ class Lanes:
         ticket.lane = lane
         prior = shape_of(ticket.walk)
         ticket.growth = (lane.turns + prior) / (lane.turns + lane.partial + 1.0)
+        lane.hold((), shared)
         book.forget(lane.keys[shared + 1 :])
         book.add(ticket.keys, shared + 1, lane)
         lane.last_at = ticket.at
@@ -215,7 +214,7 @@ class Lanes:
 
     def _settle(self, lane: Lane, ticket: Ticket) -> None:
         walk = ticket.walk
-        lane.keys, lane.weights, lane.walk = ticket.keys, ticket.weights, walk
+        lane.keys, lane.walk = ticket.keys, walk
         size = walk.blocks[-1].end + _BLOCK_BYTES * len(walk.blocks)
         self._bytes += size - lane.size
         lane.size = size
@@ -225,9 +224,9 @@ class Lanes:
         """Note how long ago the ends of the tools, of the system prompt and of what a fork
         shares were last sent."""
         book, keys = ticket.book, ticket.keys
-        wanted = book.heads(ticket.walk)
-        if not ticket.is_extension and ticket.shared >= 0:
-            wanted = {*wanted, ticket.shared}
+        wanted = book.heads(ticket.walk, ticket.keys)
+        if not ticket.is_extension and ticket.shared >= 0 and ticket.shared not in wanted:
+            wanted = (*wanted, ticket.shared)
         for index in wanted:
             spot = book.spot(keys[index])
             before = spot.last

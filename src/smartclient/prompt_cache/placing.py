@@ -11,11 +11,12 @@ reading and of writing as shares of the price of input.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from .blocks import Mark, Tier, Walk
+from .blocks import Mark, Path, Tier, Walk
+from .book import Spot
 from .marks import legal
 from .terms import LOOKBACK, Terms, expected_reads
 from .view import View
@@ -72,12 +73,13 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class _Candidate:
+    """A place for a mark: how likely it is read again, by time to live, and what that is worth."""
+
     __slots__ = ("block", "chance", "since", "ttl", "value", "why")
 
-    def __init__(self, block: int, why: str) -> None:
-        self.block, self.why = block, why
+    def __init__(self, block: int, why: str, since: float | None) -> None:
+        self.block, self.why, self.since = block, why, since
         self.chance: dict[str, float] = {}
-        self.since: float | None = None
         self.ttl, self.value = "", 0.0
 
 
@@ -93,10 +95,11 @@ def _automatic(walk: Walk, view: View, terms: Terms) -> Plan:
     read = 0
     is_kept = view.since is not None and view.since < terms.longest
     if view.shared >= 0 and is_kept:
-        read = int(view.tokens[view.shared]) // _STEP * _STEP
+        read = int(view.tokens(view.shared)) // _STEP * _STEP
         read = 0 if read < terms.least else read
-    ends = [index for index, block in enumerate(walk.blocks) if block.tier != "messages"]
-    head = ends[-1] if ends else 0
+    head = max(
+        (index for index in view.boundaries if walk.blocks[index].tier != "messages"), default=0
+    )
     return Plan(
         predicted_read=read,
         hit=view.shared if read else None,
@@ -108,74 +111,107 @@ def _automatic(walk: Walk, view: View, terms: Terms) -> Plan:
 class _Placing:
     """One decision. The steps of `plan` are in their order."""
 
+    __slots__ = (
+        "_entry",
+        "_has_implicit",
+        "_is_anthropic",
+        "_least",
+        "_next_turn",
+        "_own",
+        "_rules",
+        "_tail",
+        "_terms",
+        "_ttls",
+        "_view",
+        "_walk",
+    )
+
     def __init__(self, walk: Walk, view: View, terms: Terms, rules: Rules) -> None:
         self._walk, self._view, self._terms, self._rules = walk, view, terms, rules
-        blocks = walk.blocks
         self._is_anthropic = terms.style == "marks"
-        self._ttls = [t for t in terms.writes if rules.ttls is None or t in rules.ttls]
-        self._least = max(view.least, 0) or terms.least
-        self._tail = next((i for i in range(len(blocks) - 1, -1, -1) if blocks[i].is_markable), -1)
-        self._own = self._own_marks()
-        self._implicit = [] if self._is_anthropic or rules.is_explicit else _implicit(walk)
-        self._entry = self._deepest_entry()
+        self._has_implicit = not self._is_anthropic and not rules.is_explicit
+        allowed = rules.ttls
+        self._ttls = [t for t in terms.writes if allowed is None or t in allowed]
+        self._next_turn = {ttl: view.goes_on(terms.seconds[ttl]) for ttl in self._ttls}
+        self._least = view.least or terms.least
+        self._tail = self._markable(len(walk.blocks) - 1)
+        self._own = self._own_marks() if walk.own_marks else {}
+        self._entry = max((i for i in view.alive if self._is_reachable(i)), default=None)
 
     def plan(self) -> Plan:
         """Choose, order and account for it."""
+        view = self._view
         if not self._ttls or self._tail < 0:
-            return self._nothing("no block of this prompt can be marked")
-        if self._view.tokens[-1] * self._view.spread < self._least:
-            return self._nothing(f"shorter than the {self._least:,} tokens that are kept")
+            return self._told((), {}, False, "no block of this prompt can be marked")
+        if view.tokens(-1) * view.spread < self._least:
+            why = f"shorter than the {self._least:,} tokens that are kept"
+            return self._told((), {}, False, why)
         only = self._may_drop_the_end()
-        candidates = self._accepted(self._candidates(), is_free=bool(self._implicit) and not only)
-        if not candidates:
-            return self._nothing("nothing that was sent twice is worth a mark")
-        only = only and bool(candidates)
-        best = sorted(candidates, key=lambda one: -one.value)
-        asked = [Mark(one.block, one.ttl) for one in best]
-        if self._is_anthropic:
-            asked += [Mark(one.block, "5m") for one in best if one.ttl != "5m"]
-            if self._rules.ttls is not None and "5m" not in self._rules.ttls:
-                asked = asked[: len(best)]
+        chosen = self._accepted(self._candidates(), is_free=self._has_implicit and not only)
+        if not chosen:
+            return self._told((), {}, False, "nothing that was sent twice is worth a mark")
+        chosen.sort(key=lambda one: -one.value)
+        asked = [Mark(one.block, one.ttl) for one in chosen]
+        if self._is_anthropic and "5m" in self._ttls:  # where the order forbids more
+            asked += [Mark(one.block, "5m") for one in chosen if one.ttl != "5m"]
         marks = legal(self._walk, asked, explicit_only=only)
-        reasons = {one.block: one.why for one in candidates}
-        return self._told(marks, tuple(reasons[mark.block] for mark in marks), only)
+        return self._told(marks, {one.block: one.why for one in chosen}, only, "")
 
     # What is there without us.
 
     def _own_marks(self) -> dict[int, str]:
         walk = self._walk
-        if not walk.own_marks:
-            return {}
         own = {i: block.mark for i, block in enumerate(walk.blocks) if block.mark is not None}
         if walk.whole_mark is not None and self._tail >= 0:
             own.setdefault(self._tail, walk.whole_mark)
         return own
 
-    def _deepest_entry(self) -> int | None:
-        """The longest prefix that a mark of ours could reach."""
-        blocks = self._walk.blocks
-        implicit = set(self._implicit)
-        found = [i for i in self._view.alive if blocks[i].is_markable or i in implicit]
-        return max(found, default=None)
+    def _is_reachable(self, index: int) -> bool:
+        return self._walk.blocks[index].is_markable or self._is_implicit(index)
 
-    def _read_by(self, marks: Collection[int]) -> int | None:
+    def _is_implicit(self, index: int) -> bool:
+        """Whether OpenAI marks here by itself: behind the developer's messages at the beginning,
+        each message of the user, and the replies of tools."""
+        if not self._has_implicit:
+            return False
+        blocks = self._walk.blocks
+        block = blocks[index]
+        after = blocks[index + 1] if index + 1 < len(blocks) else None
+        if after is not None and after.path[:2] == block.path[:2]:
+            return False
+        if block.tier == "system":
+            return after is None or after.tier != "system"
+        return block.tier == "messages" and self._markable(index, within=block.path[:2]) >= 0
+
+    def _markable(self, index: int, within: Path | None = None) -> int:
+        """The last block up to `index` that can be marked; -1 for none."""
+        blocks = self._walk.blocks
+        while index >= 0 and not blocks[index].is_markable:
+            index -= 1
+            if within is not None and blocks[index].path[:2] != within:
+                return -1
+        return index
+
+    def _read_by(self, marks: Iterable[int]) -> int | None:
         """The longest live prefix that these marks find."""
-        blocks, alive = self._walk.blocks, self._view.alive
+        alive = self._view.alive
+        if not alive:
+            return None
         if not self._is_anthropic:
-            looked_up = {*marks, *self._implicit}
-            return max((i for i in alive if i in looked_up), default=None)
-        found = None
+            asked = set(marks)
+            return max((i for i in alive if i in asked or self._is_implicit(i)), default=None)
+        blocks, found = self._walk.blocks, -1
         for mark in marks:
             first = blocks[mark].position - LOOKBACK
             for index in alive:
-                if index <= mark and blocks[index].position > first:
-                    found = index if found is None else max(found, index)
-        return found
+                if found < index <= mark and blocks[index].position > first:
+                    found = index
+        return found if found >= 0 else None
 
     def _may_drop_the_end(self) -> bool:
         """Whether what stands behind the shared part is sent once only."""
         view, rules = self._view, self._rules
-        if self._is_anthropic or rules.is_explicit or not rules.may_set_mode:
+        if not self._has_implicit or not rules.may_set_mode:
             return False
         enough = _FEW if rules.is_full else _ENOUGH
         is_shown = view.siblings >= enough and not view.turns and view.growth < _ONE_SHOT
@@ -184,26 +220,36 @@ class _Placing:
     # Where a mark could stand.
 
     def _candidates(self) -> list[_Candidate]:
-        view, rules, blocks = self._view, self._rules, self._walk.blocks
+        view, is_full = self._view, self._rules.is_full
         found: dict[int, _Candidate] = {}
         for index, (spot, since) in view.boundaries.items():
-            is_static = blocks[index].tier in rules.static and index != view.shared
-            prior = _CERTAIN if is_static else _MAYBE
-            one = _Candidate(self._markable(index), _why(blocks[index].tier))
-            one.since = 0.0 if is_static else since
-            for ttl in self._ttls:
-                one.chance[ttl] = spot.gaps.within(self._terms.seconds[ttl], prior=prior)
-            if one.block >= 0 and (since is not None or is_static or rules.is_full):
-                found[one.block] = one
+            self._add_boundary(found, index, spot, since)
         if view.shared >= 0 and view.turns:
-            self._add_lane(found, view.shared, "shared with the request before", view.since)
-        if self._entry is not None and self._entry not in found:
-            self._add_lane(found, self._entry, "written before", 0.0)
-        if rules.is_full:
-            self._add_lane(found, self._tail, "the end, which the next turn begins with", 0.0)
+            self._add_turn(found, view.shared, "shared with the request before", view.since)
+        entry = self._entry
+        if entry is not None and entry not in found:
+            self._add_turn(found, entry, "written before", 0.0)
+        if is_full:
+            self._add_turn(found, self._tail, "the end, with which the next turn begins", 0.0)
         return [found[index] for index in sorted(found)]
 
-    def _add_lane(
+    def _add_boundary(
+        self, found: dict[int, _Candidate], index: int, spot: Spot, since: float | None
+    ) -> None:
+        """The end of what many conversations may begin with."""
+        tier, rules = self._walk.blocks[index].tier, self._rules
+        is_static = tier in rules.static and (tier != "messages")
+        if since is None and not is_static and not rules.is_full:
+            return
+        index = self._markable(index)
+        if index < 0:
+            return
+        found[index] = one = _Candidate(index, _WHY[tier], 0.0 if is_static else since)
+        prior, seconds = _CERTAIN if is_static else _MAYBE, self._terms.seconds
+        for ttl in self._ttls:
+            one.chance[ttl] = spot.gaps.within(seconds[ttl], prior=prior)
+
+    def _add_turn(
         self, found: dict[int, _Candidate], index: int, why: str, since: float | None
     ) -> None:
         """A place within the conversation, which its next turn should reach."""
@@ -211,21 +257,19 @@ class _Placing:
         index = self._markable(index)
         if index < 0 or since is None:
             return
-        one = found.setdefault(index, _Candidate(index, why))
-        one.since = since if one.since is None else min(one.since, since)
+        one = found.get(index)
+        if one is None:
+            one = found[index] = _Candidate(index, why, since)
+        elif one.since is None or since < one.since:
+            one.since = since
         goes_on = 1.0 if index < view.shared or view.turns > 1 else view.growth
         if index == self._tail and index > view.shared:
             goes_on = view.growth
-        for ttl in self._ttls:
-            chance = goes_on * view.goes_on(self._terms.seconds[ttl])
-            one.chance[ttl] = max(one.chance.get(ttl, 0.0), chance)
-
-    def _markable(self, index: int) -> int:
-        """The last block up to `index` that can be marked; -1 for none."""
-        blocks = self._walk.blocks
-        while index >= 0 and not blocks[index].is_markable:
-            index -= 1
-        return index
+        chances = one.chance
+        for ttl, soon in self._next_turn.items():
+            chance = goes_on * soon
+            if chance > chances.get(ttl, 0.0):
+                chances[ttl] = chance
 
     # Which of them pay.
 
@@ -235,21 +279,20 @@ class _Placing:
         Args:
             is_free: The provider writes up to the end in any case.
         """
-        view, tokens = self._view, self._view.tokens
-        places = [*self._own, *(one.block for one in candidates)]
-        hit = self._read_by(places)
-        covered = 0.0 if hit is None else tokens[hit]
+        view, own = self._view, self._own
+        hit = self._read_by([*own, *(one.block for one in candidates)])
+        covered = 0.0 if hit is None else view.tokens(hit)
+        fixed = sorted(own)
         before, accepted = 0.0, []
-        fixed = sorted(self._own)
         for one in candidates:
             while fixed and fixed[0] <= one.block:
-                before = max(before, tokens[fixed.pop(0)])
-            end = tokens[one.block]
-            if one.block in self._own or end * view.spread < self._least:
+                before = max(before, view.tokens(fixed.pop(0)))
+            end = view.tokens(one.block)
+            if one.block in own or end * view.spread < self._least:
                 continue
-            new = max(0.0, end - max(before, covered))
-            one.ttl, one.value = self._best(one, end - before, 0.0 if is_free else new)
-            if one.block == self._entry and self._read_by(self._own) != hit:
+            new = 0.0 if is_free else max(0.0, end - max(before, covered))
+            one.ttl, one.value = self._best(one, end - before, new)
+            if one.block == self._entry and self._read_by(own) != hit:
                 one.value += (1.0 - self._terms.read) * covered  # what it finds now
             if one.value > 0:
                 accepted.append(one)
@@ -258,12 +301,12 @@ class _Placing:
 
     def _best(self, one: _Candidate, stretch: float, new: float) -> tuple[str, float]:
         """The time to live that pays best, and what it is worth, in tokens of input."""
-        terms, best, most = self._terms, "", 0.0
+        terms, trust, best, most = self._terms, self._view.trust, "", 0.0
         held = self._view.alive.get(one.block)
         for ttl in self._ttls:
-            if not self._is_seen_within(one, terms.seconds[ttl]):
-                continue
-            reads = expected_reads(one.chance[ttl] * self._view.trust)
+            if not self._rules.is_full and (one.since is None or one.since >= terms.seconds[ttl]):
+                continue  # it was not sent before in time, which only the full mode does without
+            reads = expected_reads(one.chance.get(ttl, 0.0) * trust)
             value = reads * (1.0 - terms.read) * stretch - (terms.writes[ttl] - 1.0) * new
             if held is not None and held.ttl == ttl:
                 value += 1.0  # it is there already: no reason to change it
@@ -271,68 +314,44 @@ class _Placing:
                 best, most = ttl, value
         return best, most
 
-    def _is_seen_within(self, one: _Candidate, seconds: float) -> bool:
-        """Whether it was sent before in time, which only the full mode does without."""
-        if self._rules.is_full:
-            return True
-        return one.since is not None and one.since < seconds
-
     # What comes of it.
 
-    def _nothing(self, why: str) -> Plan:
-        plan = self._told((), (), False)
-        return Plan(
-            kept=plan.kept,
-            hit=plan.hit,
-            predicted_read=plan.predicted_read,
-            predicted_write=plan.predicted_write,
-            why_none=why,
-        )
-
-    def _told(self, marks: tuple[Mark, ...], reasons: tuple[str, ...], only: bool) -> Plan:
-        tokens = self._view.tokens
+    def _told(
+        self, marks: tuple[Mark, ...], reasons: Mapping[int, str], only: bool, why: str
+    ) -> Plan:
+        view = self._view
         kept = dict(self._own)
-        if self._implicit and not only:
-            kept.setdefault(self._implicit[-1], self._walk.default_ttl)
-        else:
-            self._implicit = []
-        kept |= {mark.block: mark.ttl for mark in marks}
+        if self._has_implicit and only:
+            self._has_implicit = False
+        elif self._has_implicit:
+            last = len(self._walk.blocks) - 1
+            while last >= 0 and not self._is_implicit(last):
+                last -= 1
+            if last >= 0:
+                kept.setdefault(last, self._walk.default_ttl)
+        for mark in marks:
+            kept[mark.block] = mark.ttl
         hit = self._read_by(kept)
-        read = self._counted(hit) if hit is not None else 0
-        last = max((i for i in kept if tokens[i] >= self._least), default=None)
-        written = 0 if last is None else max(0, int(tokens[last]) - read)
+        read = 0
+        if hit is not None:
+            counted = view.alive[hit].tokens
+            read = int(view.tokens(hit)) if counted is None else counted
+        end = max(kept, default=-1)
+        is_kept = end >= 0 and view.tokens(end) >= self._least
         return Plan(
             marks=marks,
-            reasons=reasons,
+            reasons=tuple(reasons[mark.block] for mark in marks),
             kept=tuple(Mark(*one) for one in sorted(kept.items())),
             hit=hit,
             predicted_read=read,
-            predicted_write=written,
+            predicted_write=max(0, int(view.tokens(end)) - read) if is_kept else 0,
             is_explicit_only=only,
+            why_none=why,
         )
 
-    def _counted(self, hit: int) -> int:
-        """Tokens up to a live prefix, as the provider counted them where it did."""
-        counted = self._view.alive[hit].tokens
-        return int(self._view.tokens[hit]) if counted is None else counted
 
-
-def _why(tier: Tier) -> str:
-    names = {"tools": "the end of the tools", "system": "the end of the system prompt"}
-    return names.get(tier, "the end of what several conversations share")
-
-
-def _implicit(walk: Walk) -> list[int]:
-    """Where OpenAI marks by itself: behind the developer's messages at the beginning, each
-    message of the user, and the replies of tools."""
-    blocks, found, is_said = walk.blocks, [], False
-    for index, block in enumerate(blocks):
-        is_said = is_said or block.is_markable
-        after = blocks[index + 1] if index + 1 < len(blocks) else None
-        if after is not None and after.path[:2] == block.path[:2]:
-            continue
-        is_head = block.tier == "system" and (after is None or after.tier != "system")
-        if is_head or (is_said and block.tier == "messages"):
-            found.append(index)
-        is_said = False
-    return found
+_WHY: Mapping[Tier, str] = {
+    "tools": "the end of the tools",
+    "system": "the end of the system prompt",
+    "messages": "the end of what several conversations share",
+}

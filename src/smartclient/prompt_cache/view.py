@@ -25,7 +25,8 @@ class View(Struct, frozen=True, kw_only=True):
         shared: Last block that an earlier request began with too; -1 for none.
         since: Seconds since that was sent; `None` is unknown.
         is_extension: The request has all of the one before in its lane.
-        tokens: Up to each block, estimated.
+        weights: Bytes of text up to each block.
+        ratio: Tokens that a byte is.
         spread: Factor by which the estimate may be off either way.
         alive: By block, the prefixes that the provider should hold.
         boundaries: By block, what is known of a prefix that many conversations may share, and
@@ -39,7 +40,8 @@ class View(Struct, frozen=True, kw_only=True):
         least: Tokens of the shortest prefix that is kept, as learned; 0 for nothing learned.
     """
 
-    tokens: Sequence[float]
+    weights: Sequence[int]
+    ratio: float
     gaps: Gaps
     book_gaps: Gaps
     shared: int = -1
@@ -53,6 +55,10 @@ class View(Struct, frozen=True, kw_only=True):
     turns: int = 0
     trust: float = 1.0
     least: int = 0
+
+    def tokens(self, block: int) -> float:
+        """Up to a block, estimated."""
+        return self.weights[block] * self.ratio
 
     def goes_on(self, seconds: float) -> float:
         """Chance that the lane's next request comes within `seconds`."""
