@@ -7,5 +7,31 @@ from __future__ import annotations
 
 from .._cache_hints import CacheHints
 from .blocks import Block, Mark, Tier, Walk
+from .diagnoses import provider_diagnosis
+from .drift import Drift, Move, drift
+from .misses import MISS_KINDS, Evidence, Miss, classify
+from .savings import Served, savings
+from .tallies import CacheSavings, MarkUse, Tally
+from .walk import walk
 
-__all__ = ["Block", "CacheHints", "Mark", "Tier", "Walk"]
+__all__ = [
+    "MISS_KINDS",
+    "Block",
+    "CacheHints",
+    "CacheSavings",
+    "Drift",
+    "Evidence",
+    "Mark",
+    "MarkUse",
+    "Miss",
+    "Move",
+    "Served",
+    "Tally",
+    "Tier",
+    "Walk",
+    "classify",
+    "drift",
+    "provider_diagnosis",
+    "savings",
+    "walk",
+]
