@@ -87,11 +87,16 @@ class Hints:
 
     def _sent(self, call: Call, call_next: Next, edited: _Edited) -> Flow[Reply]:
         hinted, started = edited.hinted, self._clock.monotonic()
-        reply = yield from call_next(edited.on(call))
-        if reply.status in (400, 422) and hinted.is_edited:
-            reply = yield from self._without(call, call_next, reply, edited)
+        hinted.sent()
+        try:
+            reply = yield from call_next(edited.on(call))
+            if reply.status in (400, 422) and hinted.is_edited:
+                reply = yield from self._without(call, call_next, reply, edited)
+            if 200 <= reply.status < 300:
+                self._safely(hinted.begun, started)
+        finally:
+            hinted.landed()
         if 200 <= reply.status < 300:
-            self._safely(hinted.begun, started)
             reply.taps.append(_Watch(call.trace, hinted))
         return reply
 

@@ -1,4 +1,4 @@
-"""Why a call read less than it could, in the words of its report."""
+"""What became of the cache in one call, in the words of its report."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from msgspec import Struct
 
 from ..catalog.facts import ModelFacts
 from ..wire import Usage
+from .drift import drift
 from .lanes import Ticket
+from .misses import Evidence, classify
 from .placing import Plan
-from .terms import Terms
+from .savings import savings
+from .terms import LOOKBACK, Terms
 
-__all__ = ["Explained", "explained"]
+__all__ = ["Account", "account"]
 
 
-class Explained(Struct, frozen=True, kw_only=True):
+class Account(Struct, frozen=True, kw_only=True):
     """See the fields of the same names in `CacheReport`."""
 
     miss: str | None = None
@@ -22,8 +25,64 @@ class Explained(Struct, frozen=True, kw_only=True):
     savings: float | None = None
 
 
-def explained(
-    ticket: Ticket, plan: Plan, terms: Terms, facts: ModelFacts | None, usage: Usage | None
-) -> Explained | None:
-    """What a reply's counts say about the cache; `None` as long as there are none."""
-    return None
+def account(
+    ticket: Ticket,
+    plan: Plan,
+    terms: Terms,
+    facts: ModelFacts | None,
+    usage: Usage | None,
+    *,
+    overlaps: int = 0,
+) -> Account:
+    """What a reply's counts say; nothing as long as there are none.
+
+    Args:
+        overlaps: Calls that were writing the same prefix when this one was sent.
+    """
+    if usage is None or usage.cache_read is None:
+        return Account()
+    saved = savings(usage, facts)
+    miss = classify(_evidence(ticket, plan, terms, facts, usage, overlaps))
+    found = miss.drift if miss is not None else None
+    return Account(
+        miss=None if miss is None else miss.kind,
+        drift_path=None if found is None else found.path,
+        drift=None if found is None else str(found),
+        savings=None if saved is None else float(saved),
+    )
+
+
+def _evidence(
+    ticket: Ticket,
+    plan: Plan,
+    terms: Terms,
+    facts: ModelFacts | None,
+    usage: Usage,
+    overlaps: int,
+) -> Evidence:
+    before, entry = ticket.before, ticket.entry
+    found = None
+    if before is not None and entry is not None and (usage.cache_read or 0) < (ticket.cached or 0):
+        ratio = ticket.book.ratio
+        found = drift(
+            before, ticket.walk, entry=entry, usage=usage, tokens_per_byte=ratio, facts=facts
+        )
+    marks = tuple(mark.block for mark in plan.kept)
+    end = marks[-1] if marks else -1
+    return Evidence(
+        after=ticket.walk,
+        usage=usage,
+        before=before,
+        entry=entry,
+        cached_before=ticket.cached,
+        predicted_read=plan.predicted_read,
+        marks=marks,
+        is_automatic=terms.style == "automatic",
+        prefix_tokens=int(ticket.weights[end] * ticket.book.ratio),
+        min_tokens=ticket.book.learned_least or terms.least,
+        gap=ticket.idle,
+        ttl=ticket.lives,
+        overlaps=overlaps,
+        drift=found,
+        lookback=LOOKBACK if terms.style == "marks" else None,
+    )

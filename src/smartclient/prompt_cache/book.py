@@ -121,6 +121,7 @@ class Book:
         self.shards = Shards()
         self.ratio, self.spread = 1.0 / _BYTES_PER_TOKEN, _UNSURE
         self.learned_least = 0
+        self.writing: dict[bytes, int] = {}  # calls on their way that write a prefix
         self.blocked_until: float | None = None
         self._trust, self._trusted_at = 1.0, 0.0
         self._spots: OrderedDict[bytes, Spot] = OrderedDict()
@@ -266,10 +267,13 @@ class Book:
     def remember(self, lane: Lane) -> None:
         self._newest = lane
 
-    def hint(self, key: Any) -> Walk | None:
-        """The prompt that a request with this outline most likely begins with."""
-        lane = self._hints.get(key) or self._newest
-        return lane.walk if lane is not None else None
+    def likely(self, key: Any) -> Lane | None:
+        """The lane of the last request with this outline."""
+        return self._hints.get(key)
+
+    def newest(self) -> Lane | None:
+        """The lane of the last request."""
+        return self._newest
 
     def outline(self, key: Any, lane: Lane) -> None:
         """Let `hint` find `lane` by `key`."""
@@ -292,15 +296,10 @@ def _same(before: Sequence[Block], after: Sequence[Block]) -> int:
 
 
 def outline_of(payload: Mapping[str, Any]) -> Any:
-    """A quick mark of what a prompt begins with."""
+    """A quick mark of a conversation: what its first message begins with."""
     messages = payload.get("messages") or payload.get("input")
     first = messages[0] if isinstance(messages, list | tuple) and messages else messages
     content = first.get("content") if isinstance(first, Mapping) else first
     if isinstance(content, list | tuple) and content:
         content = content[0].get("text") if isinstance(content[0], Mapping) else None
-    system = payload.get("system")
-    return (
-        content[:80] if isinstance(content, str) else None,
-        len(system) if isinstance(system, str | list | tuple) else 0,
-        len(payload.get("tools") or ()),
-    )
+    return content[:200] if isinstance(content, str) else None

@@ -13,9 +13,9 @@ from .._errors import RefusedError
 from ..catalog.facts import ModelFacts
 from ..report import CacheReport
 from ..wire import Usage
+from .account import account
 from .blocks import Walk, path_text
 from .book import Book, outline_of
-from .explaining import Explained, explained
 from .flights import Flights
 from .lanes import Lanes, Ticket
 from .marks import allows_explicit_only, cache_key, check_own_marks, marked
@@ -62,7 +62,9 @@ class Hinter:
         """
         book = self.lanes.book((scope, endpoint, model), terms_of(facts, endpoint=endpoint))
         outline = outline_of(payload)
-        before = book.hint(outline)
+        likely = None if outline is None else book.likely(outline)
+        like = likely or book.newest()
+        before = None if like is None else like.walk
         prompt = walk(payload, endpoint=endpoint, model=model, headers=headers, before=before)
         if prompt is None or not prompt.blocks:
             return None
@@ -71,8 +73,9 @@ class Hinter:
             raise RefusedError(f"not sent: {why}")
         if book.terms is None:
             return None
-        ticket = self.lanes.enter(book, prompt, now)
-        self.lanes.outline(book, outline, ticket)
+        ticket = self.lanes.enter(book, prompt, now, likely=likely)
+        if outline is not None:
+            self.lanes.outline(book, outline, ticket)
         hinted = Hinted(self, book.terms, facts, ticket, payload)
         hinted.plan_anew(now)
         return hinted
@@ -85,7 +88,18 @@ class Hinted:
         payload: What is sent: the caller's own where nothing is changed.
     """
 
-    __slots__ = ("_facts", "_given", "_hinter", "_new", "_terms", "_ticket", "payload", "plan")
+    __slots__ = (
+        "_facts",
+        "_flying",
+        "_given",
+        "_hinter",
+        "_new",
+        "_overlaps",
+        "_terms",
+        "_ticket",
+        "payload",
+        "plan",
+    )
 
     def __init__(
         self,
@@ -98,6 +112,8 @@ class Hinted:
         self._hinter, self._terms, self._facts = hinter, terms, facts
         self._ticket, self._given = ticket, payload
         self._new: list[bytes] = []
+        self._flying: list[bytes] = []
+        self._overlaps = 0
         self.payload, self.plan = payload, Plan()
 
     @property
@@ -170,6 +186,27 @@ class Hinted:
 
     # What became of it.
 
+    def sent(self) -> None:
+        """An attempt is sent; `landed` must follow."""
+        book, keys = self.book, self._ticket.keys
+        with self._hinter.lanes.lock:
+            writing = book.writing
+            if writing:
+                self._overlaps = max((writing.get(key, 0) for key in keys), default=0)
+            self._flying = self.written()
+            for key in self._flying:
+                writing[key] = writing.get(key, 0) + 1
+
+    def landed(self) -> None:
+        """Its reply has begun, or never will; a plain call, safe to make twice."""
+        flying, self._flying = self._flying, []
+        with self._hinter.lanes.lock:
+            writing = self.book.writing
+            for key in flying:
+                left = writing.pop(key) - 1
+                if left:
+                    writing[key] = left
+
     def begun(self, started: float) -> None:
         """A reply to the request that was sent at `started` has begun."""
         with self._hinter.lanes.lock:
@@ -205,9 +242,7 @@ class Hinted:
     def report(self, usage: Usage | None = None) -> CacheReport:
         """As far as it is known."""
         plan = self.plan
-        told = explained(self._ticket, plan, self._terms, self._facts, usage)
-        if told is None:
-            told = Explained()
+        told = account(self._ticket, plan, self._terms, self._facts, usage, overlaps=self._overlaps)
         return CacheReport(
             placed=tuple(path_text(self.walk.blocks[mark.block].path) for mark in plan.marks),
             predicted_read=plan.predicted_read,

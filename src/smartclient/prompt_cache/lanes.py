@@ -33,8 +33,12 @@ class Ticket:
         keys: Digest of the prompt up to each block, with what else the prefix depends on.
         weights: Bytes up to each block, as far as they are text.
         shared: Last block that an earlier request began with too; -1 for none.
-        before: The prompt of the lane's request before; `None` for none.
         since: Seconds since that prefix was last sent.
+        before: The prompt that this one goes on from, or should; `None` for none.
+        entry: Last block of the longest prefix of `before` that the provider held.
+        cached: Its tokens.
+        idle: Seconds since it was last used.
+        lives: Seconds that it is kept.
     """
 
     __slots__ = (
@@ -42,10 +46,14 @@ class Ticket:
         "before",
         "book",
         "boundaries",
+        "cached",
+        "entry",
         "growth",
+        "idle",
         "is_extension",
         "keys",
         "lane",
+        "lives",
         "shared",
         "siblings",
         "since",
@@ -63,8 +71,27 @@ class Ticket:
         self.is_extension = False
         self.boundaries: dict[int, tuple[Spot, float | None]] = {}
         self.growth, self.siblings = 0.0, 0
+        self.entry: int | None = None
+        self.cached: int | None = None
+        self.idle: float | None = None
+        self.lives: float | None = None
 
     since: float | None
+
+    def expect(self, lane: Lane, *, most: int) -> None:
+        """Note what the provider should hold of `lane`, up to block `most`."""
+        walk, entries = lane.walk, self.book.entries
+        if walk is None:
+            return
+        self.before = walk
+        for index in reversed(lane.held):
+            entry = entries.get(lane.keys[index]) if index <= most else None
+            if entry is not None:
+                counted, rough = entry.tokens, walk.blocks[index].end * self.book.ratio
+                self.entry, self.cached = index, int(rough) if counted is None else counted
+                self.idle = self.at - (entry.ends_at - entry.seconds)
+                self.lives = entry.seconds
+                return
 
     def view(self, now: float) -> View:
         """What placement looks at."""
@@ -104,7 +131,8 @@ class Lanes:
 
     def __init__(self, *, max_lanes: int = MAX_LANES, max_bytes: int = MAX_BYTES) -> None:
         self._max_lanes, self._max_bytes = max_lanes, max_bytes
-        self.lock = threading.Lock()
+        # One that its own thread may take twice: a call that is collected lands anywhere.
+        self.lock = threading.RLock()
         self._books: OrderedDict[Hashable, Book] = OrderedDict()
         # Those whose first request was never followed go first: most are of one-shot calls.
         self._fresh: OrderedDict[int, Lane] = OrderedDict()
@@ -131,11 +159,17 @@ class Lanes:
                 self._books.move_to_end(key)
             return book
 
-    def enter(self, book: Book, walk: Walk, now: float) -> Ticket:
-        """Note that a request is about to be sent, and find its lane."""
+    def enter(self, book: Book, walk: Walk, now: float, *, likely: Lane | None = None) -> Ticket:
+        """Note that a request is about to be sent, and find its lane.
+
+        Args:
+            likely: The lane whose requests began like this one, by its outline.
+        """
         ticket = Ticket(book, walk, now)
         with self.lock:
             lane = self._find(ticket)
+            if likely is not None:
+                ticket.expect(likely, most=len(likely.keys))
             if lane is None:
                 self._open(ticket)
             else:
@@ -166,12 +200,12 @@ class Lanes:
         lane = book.where[ticket.keys[shared]].lane if shared >= 0 else None
         if lane is None:
             return None
-        ticket.before = lane.walk
         ticket.since = ticket.at - lane.last_at
         ticket.is_extension = shared == len(lane.keys) - 1
         # A tail that changes with each turn: what is shared grows all the same.
-        is_moving = 0 <= lane.fork < shared
-        return lane if ticket.is_extension or is_moving else None
+        goes_on = ticket.is_extension or 0 <= lane.fork < shared
+        ticket.expect(lane, most=len(lane.keys) if goes_on else shared)
+        return lane if goes_on else None
 
     def _open(self, ticket: Ticket) -> None:
         book, shared = ticket.book, ticket.shared

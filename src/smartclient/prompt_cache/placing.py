@@ -119,6 +119,7 @@ class _Placing:
         "_next_turn",
         "_own",
         "_rules",
+        "_spread",
         "_tail",
         "_terms",
         "_ttls",
@@ -134,6 +135,7 @@ class _Placing:
         self._ttls = [t for t in terms.writes if allowed is None or t in allowed]
         self._next_turn = {ttl: view.goes_on(terms.seconds[ttl]) for ttl in self._ttls}
         self._least = view.least or terms.least
+        self._spread = 1.0 if view.least else view.spread  # what was learned is known
         self._tail = self._markable(len(walk.blocks) - 1)
         self._own = self._own_marks() if walk.own_marks else {}
         self._entry = max((i for i in view.alive if self._is_reachable(i)), default=None)
@@ -143,7 +145,7 @@ class _Placing:
         view = self._view
         if not self._ttls or self._tail < 0:
             return self._told((), {}, False, "no block of this prompt can be marked")
-        if view.tokens(-1) * view.spread < self._least:
+        if view.tokens(-1) * self._spread < self._least:
             why = f"shorter than the {self._least:,} tokens that are kept"
             return self._told((), {}, False, why)
         only = self._may_drop_the_end()
@@ -288,7 +290,7 @@ class _Placing:
             while fixed and fixed[0] <= one.block:
                 before = max(before, view.tokens(fixed.pop(0)))
             end = view.tokens(one.block)
-            if one.block in own or end * view.spread < self._least:
+            if one.block in own or end * self._spread < self._least:
                 continue
             new = 0.0 if is_free else max(0.0, end - max(before, covered))
             one.ttl, one.value = self._best(one, end - before, new)

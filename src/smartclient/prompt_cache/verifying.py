@@ -9,6 +9,7 @@ from .terms import Terms
 
 __all__ = ["begun", "ended"]
 
+_NEXT_TRY = 1.1  # times a length that was too short: before that, nothing is tried again
 _MISSED = 0.5  # of what was expected: read less than that, and the prefix was not there
 
 
@@ -103,4 +104,4 @@ def _learn_least(book: Book, weights: list[int], plan: Plan, terms: Terms, total
     """Nothing was kept, though it was marked: the shortest prefix that is kept is longer."""
     tokens = int(total * weights[plan.kept[-1].block] / max(1, weights[-1]))
     if tokens >= terms.least:
-        book.learned_least = max(book.learned_least, tokens + 1)
+        book.learned_least = max(book.learned_least, int(tokens * _NEXT_TRY))
