@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_a_growing_chat_is_read_from_the_cache(cached, api, hints):
 def test_each_turn_of_a_chat_writes_what_is_new_only(cached):
     used = cached(hints="full").chat(6, system=RULES)
 
-    for before, turn in zip(used[2:], used[3:], strict=False):
+    for before, turn in pairwise(used[2:]):
         assert turn.cache_read == before.cache_read + before.cache_write["5m"]
         assert turn.uncached == 0
 

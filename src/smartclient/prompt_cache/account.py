@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from ..catalog.facts import ModelFacts
 from ..wire import Usage
-from .drift import drift
+from .drift import Drift, drift
 from .lanes import Ticket
 from .misses import Evidence, classify
 from .placing import Plan
@@ -44,11 +44,28 @@ def account(
     saved = savings(usage, facts)
     miss = classify(_evidence(ticket, plan, terms, facts, usage, overlaps))
     found = miss.drift if miss is not None else None
+    if miss is not None and ticket.is_astray:
+        # Nothing was there to be missed, because nothing stays the same for long enough.
+        found = found or _drift(ticket, facts, usage)
     return Account(
         miss=None if miss is None else miss.kind,
         drift_path=None if found is None else found.path,
         drift=None if found is None else str(found),
         savings=None if saved is None else float(saved),
+    )
+
+
+def _drift(ticket: Ticket, facts: ModelFacts | None, usage: Usage) -> Drift | None:
+    """The first difference to the prompt that this one should go on from."""
+    if ticket.before is None:
+        return None
+    return drift(
+        ticket.before,
+        ticket.walk,
+        entry=ticket.entry,
+        usage=usage,
+        tokens_per_byte=ticket.book.ratio,
+        facts=facts,
     )
 
 
@@ -63,10 +80,7 @@ def _evidence(
     before, entry = ticket.before, ticket.entry
     found = None
     if before is not None and entry is not None and (usage.cache_read or 0) < (ticket.cached or 0):
-        ratio = ticket.book.ratio
-        found = drift(
-            before, ticket.walk, entry=entry, usage=usage, tokens_per_byte=ratio, facts=facts
-        )
+        found = _drift(ticket, facts, usage)
     marks = tuple(mark.block for mark in plan.kept)
     end = marks[-1] if marks else -1
     return Evidence(
@@ -74,7 +88,7 @@ def _evidence(
         usage=usage,
         before=before,
         entry=entry,
-        cached_before=ticket.cached,
+        cached_before=ticket.cached or 0,  # where we know of none, there is none
         predicted_read=plan.predicted_read,
         marks=marks,
         is_automatic=terms.style == "automatic",

@@ -16,6 +16,7 @@ __all__ = ["Book", "Entry", "Lane", "Spot", "outline_of"]
 
 _MAX_ENTRIES = 4096
 _MAX_SPOTS = 512
+_MOST_MET = 64.0  # beginnings after which all of them count half
 _MAX_HELD = 24  # of a lane: more than a look back can tell apart
 _MAX_HINTS = 64
 _IMAGE_BYTES = 6400  # what an image weighs: tokens times the bytes of one
@@ -131,6 +132,7 @@ class Book:
         self._measured: tuple[Walk, list[bytes], list[int]] | None = None
         self._heads: tuple[tuple[int, bytes], ...] = ()
         self._newest: Lane | None = None
+        self._met: dict[Tier, tuple[float, float]] = {}
 
     def measured(self, walk: Walk) -> tuple[list[bytes], list[int]]:
         """The digest of the prompt up to each block, with what else breaks it, and its bytes as
@@ -231,6 +233,19 @@ class Book:
             ends[block.tier] = index
         self._heads = tuple((index, keys[index]) for index in ends.values())
         return tuple(ends.values())
+
+    def meet(self, tier: Tier, *, is_known: bool) -> float:
+        """Note whether the end of the tools, or of the system prompt, was sent before.
+
+        Returns:
+            The chance that a new one is sent again, by how many were not new until now.
+        """
+        known, met = self._met.get(tier, (0.0, 0.0))
+        stays = (known + 0.5) / (met + 1.0)
+        if met >= _MOST_MET:
+            known, met = known / 2.0, met / 2.0
+        self._met[tier] = (known + is_known, met + 1.0)
+        return stays
 
     # What earlier replies told of.
 

@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 
-from .blocks import Walk
+from .blocks import Tier, Walk
 from .book import Book, Lane, Spot
 from .terms import Terms
 from .view import View, shape_of
@@ -39,6 +39,7 @@ class Ticket:
         cached: Its tokens.
         idle: Seconds since it was last used.
         lives: Seconds that it is kept.
+        is_astray: It begins like `before`, and does not go on from it.
     """
 
     __slots__ = (
@@ -50,6 +51,7 @@ class Ticket:
         "entry",
         "growth",
         "idle",
+        "is_astray",
         "is_extension",
         "keys",
         "lane",
@@ -57,6 +59,7 @@ class Ticket:
         "shared",
         "siblings",
         "since",
+        "stays",
         "walk",
         "weights",
     )
@@ -68,8 +71,9 @@ class Ticket:
         self.lane: Lane | None = None
         self.before: Walk | None = None
         self.shared, self.since = -1, None
-        self.is_extension = False
+        self.is_extension = self.is_astray = False
         self.boundaries: dict[int, tuple[Spot, float | None]] = {}
+        self.stays: dict[Tier, float] = {}
         self.growth, self.siblings = 0.0, 0
         self.entry: int | None = None
         self.cached: int | None = None
@@ -112,6 +116,7 @@ class Ticket:
             spread=book.spread,
             alive=alive,
             boundaries=self.boundaries,
+            stays=self.stays,
             gaps=lane.gaps,
             book_gaps=book.gaps,
             growth=self.growth,
@@ -168,8 +173,9 @@ class Lanes:
         ticket = Ticket(book, walk, now)
         with self.lock:
             lane = self._find(ticket)
-            if likely is not None:
+            if likely is not None and not ticket.is_extension:
                 ticket.expect(likely, most=len(likely.keys))
+                ticket.is_astray = ticket.shared < len(likely.keys) - 1
             if lane is None:
                 self._open(ticket)
             else:
@@ -259,6 +265,9 @@ class Lanes:
         shares were last sent."""
         book, keys = ticket.book, ticket.keys
         wanted = book.heads(ticket.walk, ticket.keys)
+        for index in wanted:
+            tier = ticket.walk.blocks[index].tier
+            ticket.stays[tier] = book.meet(tier, is_known=index <= ticket.shared)
         if not ticket.is_extension and ticket.shared >= 0 and ticket.shared not in wanted:
             wanted = (*wanted, ticket.shared)
         for index in wanted:

@@ -24,7 +24,7 @@ from .view import View
 __all__ = ["Plan", "Rules", "place"]
 
 _CERTAIN = 0.95  # that a prefix is sent again whose owner says that it never changes
-_MAYBE = 0.5  # that a system prompt or tools are sent again, where nothing is known
+_MAYBE = 0.5  # that a beginning is sent again in time, where nothing is known
 _ONE_SHOT = 0.2  # below this chance, nobody is expected to go on behind a prompt
 _FEW, _ENOUGH = 2, 3  # siblings that show what a prompt's suffix is: in full mode, and else
 _STEP = 128  # tokens in which OpenAI's automatic cache is read
@@ -247,7 +247,11 @@ class _Placing:
         if index < 0:
             return
         found[index] = one = _Candidate(index, _WHY[tier], 0.0 if is_static else since)
-        prior, seconds = _CERTAIN if is_static else _MAYBE, self._terms.seconds
+        prior, seconds = _MAYBE, self._terms.seconds
+        if is_static:
+            prior = _CERTAIN
+        elif since is None:
+            prior = self._view.stays.get(tier, _MAYBE)
         for ttl in self._ttls:
             one.chance[ttl] = spot.gaps.within(seconds[ttl], prior=prior)
 
@@ -257,8 +261,8 @@ class _Placing:
         """A place within the conversation, which its next turn should reach."""
         view = self._view
         index = self._markable(index)
-        if index < 0 or since is None:
-            return
+        if index < 0 or since is None or self._is_implicit(index):
+            return  # an implicit mark is looked up, and the last one written, without ours
         one = found.get(index)
         if one is None:
             one = found[index] = _Candidate(index, why, since)

@@ -56,6 +56,8 @@ def terms_of(facts: ModelFacts | None, *, endpoint: str) -> Terms | None:
         return None
     ttls = facts.cache_ttls or {}
     read = float(prices.cache_read / prices.input)
+    if read >= 1.0:
+        return None  # nothing to gain
     least = facts.min_cache_tokens or _UNKNOWN_LEAST
     writes = {
         ttl: float(price / prices.input)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from .blocks import Walk
+from .blocks import Tier, Walk
 from .gaps import Gaps
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class View(Struct, frozen=True, kw_only=True):
         alive: By block, the prefixes that the provider should hold.
         boundaries: By block, what is known of a prefix that many conversations may share, and
             the seconds since it was last sent.
+        stays: Chance that tools, or a system prompt, that are new are sent again.
         gaps: Between requests of this lane.
         book_gaps: Between requests of any lane.
         growth: Chance that the next request of the lane has all of this one.
@@ -50,6 +51,7 @@ class View(Struct, frozen=True, kw_only=True):
     spread: float = 2.0
     alive: Mapping[int, Entry] = {}
     boundaries: Mapping[int, tuple[Spot, float | None]] = {}
+    stays: Mapping[Tier, float] = {}
     growth: float = 0.0
     siblings: int = 0
     turns: int = 0
