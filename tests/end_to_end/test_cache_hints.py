@@ -12,7 +12,7 @@ import pytest
 import smartclient
 from server_reference.scripted import Answer, ErrorAnswer
 from server_reference.scripted.providers import CacheRules
-from smartclient.prompt_cache import CacheHints
+from smartclient.prompt_cache import CacheHints, prewarm
 from tests.end_to_end.cached_calls import MINUTE, Cached, text_block, user
 
 RULES = "rule by rule " * 600  # some 1,950 tokens
@@ -335,3 +335,27 @@ def test_a_wrapped_sdk_reads_from_the_cache_too(cached, api, sdk):
             said.append({"role": "assistant", "content": "Fine."})
 
     assert ratio(used[3:]) > 0.9
+
+
+@pytest.mark.parametrize("hints", ["off", "cautious", "full"])
+def test_a_prewarmed_prompt_is_read_by_the_first_call(cached, hints):
+    one = cached(hints=hints)
+    marks = {"off": [marked(LONG)]}
+    call = {"system": marks.get(hints, LONG), "messages": [user("Hello")]}
+    warm = prewarm({"model": one.model, **call})
+
+    one.client.messages.create(**warm)
+    used = one.ask(**call).usage
+
+    assert used.cache_read > 6000
+
+
+def test_a_prewarmed_response_is_read_by_the_first_call(cached):
+    one = cached("responses")
+    said = [{"role": "developer", "content": LONG}, user("Hello")]
+
+    one.client.responses.create(
+        **prewarm({"model": one.model, "input": said}, endpoint="openai.responses")
+    )
+
+    assert one.ask(input=said).usage.cache_read > 6000

@@ -10,6 +10,7 @@ from .blocks import Block, Mark, Tier, Walk
 from .diagnoses import provider_diagnosis
 from .drift import Drift, Move, drift
 from .misses import MISS_KINDS, Evidence, Miss, classify
+from .prewarming import KeepAlive, keep_alive, prewarm
 from .savings import Served, savings
 from .tallies import CacheSavings, MarkUse, Tally
 from .walk import walk
@@ -21,6 +22,7 @@ __all__ = [
     "CacheSavings",
     "Drift",
     "Evidence",
+    "KeepAlive",
     "Mark",
     "MarkUse",
     "Miss",
@@ -31,6 +33,8 @@ __all__ = [
     "Walk",
     "classify",
     "drift",
+    "keep_alive",
+    "prewarm",
     "provider_diagnosis",
     "savings",
     "walk",

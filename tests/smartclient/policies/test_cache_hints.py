@@ -22,9 +22,7 @@ OTHER = Failure(kind="invalid", status=400, message="max_tokens: must be at leas
 
 
 def hints(mode="full", *, clock=None, find=catalog.builtin, **more):
-    return Hints(
-        clock=clock or ManualClock(0.0), hints=CacheHints(mode=mode, **more), catalog=find
-    )
+    return Hints(clock=clock or ManualClock(0.0), hints=CacheHints(mode=mode, **more), catalog=find)
 
 
 def prompt(*contents, system=LONG, model="claude-opus-5", **fields):
@@ -249,7 +247,8 @@ def test_a_failed_call_writes_nothing():
 
 
 @pytest.mark.parametrize(
-    ("calls", "keys"), [pytest.param(15, {None}, id="few"), pytest.param(40, {None, 1, 2}, id="many")]
+    ("calls", "keys"),
+    [pytest.param(15, {None}, id="few"), pytest.param(40, {None, 1, 2}, id="many")],
 )
 def test_conversations_are_spread_over_keys_before_gpt_5_6(calls, keys):
     policy, found = hints("cautious"), set()
