@@ -179,6 +179,16 @@ def _own(walk: Walk) -> list[tuple[int, str]]:
     return own
 
 
+def _end(walk: Walk) -> Block | None:
+    """The block that a mark on the whole request stands on; `None` where that is not certain."""
+    for block in reversed(walk.blocks):
+        if block.is_markable:
+            return block
+        if _misplaced(walk, block) is None:
+            return None
+    return None
+
+
 def _can_stand(walk: Walk, mark: Mark, ttls: Sequence[str]) -> bool:
     is_there = 0 <= mark.block < len(walk.blocks)
     return is_there and walk.blocks[mark.block].is_markable and mark.ttl in ttls
@@ -199,7 +209,8 @@ def _misplaced(walk: Walk, block: Block) -> str | None:
     if walk.endpoint == "anthropic.messages":
         if kind in ("thinking", "redacted_thinking"):
             return "it is a block of thinking, which is cached with what follows it"
-        return "its text is empty" if kind == "text" and block.tier != "tools" else None
+        is_empty = kind == "text" and block.tier != "tools" and not _field(block, "text")
+        return "its text is empty" if is_empty else None
     if _field(block, "role") == "assistant":
         return "it is a part of the model's own message; mark what the user or a tool said"
     return None
@@ -213,9 +224,9 @@ def _field(block: Block, name: str) -> Any:
 
 
 def _too_many(walk: Walk, own: Sequence[Block]) -> str | None:
-    count, last = len(own), _last_markable(walk)
+    count, end = len(own), _end(walk)
     # On a last block that is marked alike, it may be that the whole request's takes no place.
-    needs_place = last is not None and walk.whole_mark not in (None, walk.blocks[last].mark)
+    needs_place = end is not None and walk.whole_mark not in (None, end.mark)
     if count <= _MAX_ANTHROPIC - needs_place:
         return None
     places = ", ".join(path_text(block.path) for block in own)
@@ -236,10 +247,9 @@ def _disordered(walk: Walk, own: Sequence[Block]) -> str | None:
                 "1h must stand before every one of 5m"
             )
         short = block if short is None and block.mark == "5m" else short
-    last = _last_markable(walk)
-    if walk.whole_mark is None or last is None:
+    end = _end(walk)
+    if walk.whole_mark is None or end is None:
         return None
-    end = walk.blocks[last]
     if end.mark is not None and end.mark != walk.whole_mark:
         return (
             f"the whole request is marked with {walk.whole_mark} and its last block, "

@@ -149,14 +149,14 @@ _TOOLS = st.builds(
 _MESSAGES = st.builds(
     dict,
     role=st.sampled_from(["user", "assistant"]),
-    content=st.one_of(_WORDS, st.lists(_BLOCKS, max_size=6)),
+    content=st.one_of(_WORDS, st.lists(_BLOCKS, max_size=4)),
 )
 _ANTHROPIC = st.builds(
     lambda given, optional: {**given, **{n: v for n, v in optional.items() if v is not None}},
     st.builds(
         dict,
         model=st.sampled_from(["claude-opus-5", "claude-sonnet-5"]),
-        messages=st.lists(_MESSAGES, max_size=8),
+        messages=st.lists(_MESSAGES, max_size=4),
     ),
     st.builds(
         dict,
@@ -199,7 +199,7 @@ _CHAT = st.builds(
             ),
             st.builds(dict, role=st.just("tool"), tool_call_id=st.just("c"), content=_WORDS),
         ),
-        max_size=7,
+        max_size=5,
     ),
 )
 _ITEMS = st.one_of(
@@ -221,7 +221,7 @@ _RESPONSES = st.builds(
     dict,
     model=st.just("gpt-5.6"),
     instructions=st.none() | _WORDS,
-    input=_WORDS | st.lists(_ITEMS, max_size=7),
+    input=_WORDS | st.lists(_ITEMS, max_size=5),
 )
 _SANE = dict(zip(ENDPOINTS, (_ANTHROPIC, _CHAT, _RESPONSES), strict=True))
 
@@ -253,7 +253,7 @@ _JSON = st.recursive(
             max_size=4,
         )
     ),
-    max_leaves=14,
+    max_leaves=9,
 )
 junk = st.dictionaries(
     st.sampled_from(

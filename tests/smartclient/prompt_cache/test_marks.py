@@ -213,6 +213,11 @@ class TestOwnMarks:
                 ),
                 id="the-same-at-the-end",
             ),
+            pytest.param(messages([text(" ", "5m")]), id="a-blank"),
+            pytest.param(
+                messages([text("a", "1h")], " ", cache_control={"type": "ephemeral"}),
+                id="a-blank-at-the-end",
+            ),
             pytest.param(messages([text("a", "2h")]), id="a-lifetime-that-is-new"),
             pytest.param(
                 messages([{"type": "new", "cache_control": {}}]), id="a-block-that-is-new"
