@@ -228,8 +228,6 @@ def _what(drift: Drift) -> str:
 
 
 def _moves(drift: Drift) -> str:
-    if not drift.moved:
-        return f"what follows {drift.path} is in another order"
     first = drift.moved[0]
     more = f", and {drift.count - 1:,} more moved" if drift.count > 1 else ""
     return f"{first.before} moved to {first.after}{more}"

@@ -51,26 +51,26 @@ _MONTH = (
     r"|Sep(?:t(?:ember)?)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b"
 )
 _NUMERIC = r"\b\d{1,4}[./]\d{1,2}[./]\d{2,4}\b"
-_TELLING = re.compile(rf"{_CLOCK}|\b{_DAY}|\b{_MONTH}|{_NUMERIC}")
+_TELLING = rf"{_CLOCK}|\b{_DAY}|\b{_MONTH}|{_NUMERIC}"
 _PIECE = (
     rf"(?:{_CLOCK}|\b{_DAY}|\b{_MONTH}|{_NUMERIC}"
     rf"|\b\d{{1,2}}(?:st|nd|rd|th)?\b|\b\d{{4}}\b|{_ZONE})"
 )
 
-_FORMS: dict[Pattern, re.Pattern[str]] = {
-    "iso_datetime": re.compile(rf"(?<!\d){_ISO}(?!\d)"),
-    "datetime": re.compile(rf"{_PIECE}(?:(?:[\s,.]|\bat\b|\bof\b){{1,4}}{_PIECE}){{0,7}}"),
-    "uuid": re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"),
-    "unix_timestamp": re.compile(r"(?<![\w.])1[5-9]\d{8}(?:\d{3}|\d{6}|\d{9}|\.\d{1,9})?(?![\w])"),
-    "request_id": re.compile(r"\b[A-Za-z]{2,12}[_-](?=\w*\d)[A-Za-z0-9]{6,64}\b"),
-    "hex": re.compile(r"\b(?:0x)?(?=[0-9a-fA-F]*\d)(?=\d*[a-fA-F])[0-9a-fA-F]{6,64}\b"),
-    "path": re.compile(r"(?<![\w/])(?:~|[A-Za-z]:|\.{1,2})?(?:[/\\][\w.@+\-]+){2,}[/\\]?"),
-    "username": re.compile(
+_FORMS: dict[Pattern, str] = {
+    "iso_datetime": rf"(?<!\d){_ISO}(?!\d)",
+    "datetime": rf"{_PIECE}(?:(?:[\s,.]|\bat\b|\bof\b){{1,4}}{_PIECE}){{0,7}}",
+    "uuid": r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b",
+    "unix_timestamp": r"(?<![\w.])1[5-9]\d{8}(?:\d{3}|\d{6}|\d{9}|\.\d{1,9})?(?![\w])",
+    "request_id": r"\b[A-Za-z]{2,12}[_-](?=\w*\d)[A-Za-z0-9]{6,64}\b",
+    "hex": r"\b(?:0x)?(?=[0-9a-fA-F]*\d)(?=\d*[a-fA-F])[0-9a-fA-F]{6,64}\b",
+    "path": r"(?<![\w/])(?:~|[A-Za-z]:|\.{1,2})?(?:[/\\][\w.@+\-]+){2,}[/\\]?",
+    "username": (
         r"\b[\w.+\-]+@[\w\-]+(?:\.[\w\-]+)*"
         r"|(?<=user: )[\w.\-]+|(?<=user=)[\w.\-]+|(?<=username: )[\w.\-]+|(?<=username=)[\w.\-]+"
     ),
-    "random_token": re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])[\w\-]{8,128}\b"),
-    "counter": re.compile(r"(?<![\w.])\d+(?:[,._]\d+)*(?!\w)"),
+    "random_token": r"\b(?=\w*\d)(?=\w*[A-Za-z])[\w\-]{8,128}\b",
+    "counter": r"(?<![\w.])\d+(?:[,._]\d+)*(?!\w)",
 }
 
 
@@ -82,7 +82,8 @@ def pattern_of(before: str, after: str, offset: int) -> Pattern | None:
     """
     start = max(0, offset - _BACK)
     old, new = before[start : offset + _AHEAD], after[start : offset + _AHEAD]
-    for name, form in _FORMS.items():
+    for name, source in _FORMS.items():
+        form = re.compile(source)  # kept by `re`; few programs ever need one
         for first in _around(form, old, offset - start):
             for second in _around(form, new, offset - start):
                 if first.start() == second.start() and _agree(old, first, new, second):
@@ -108,4 +109,4 @@ def _agree(old: str, first: re.Match[str], new: str, second: re.Match[str]) -> b
 
 
 def _is_telling(found: re.Match[str]) -> bool:
-    return _TELLING.search(found[0]) is not None
+    return re.search(_TELLING, found[0]) is not None

@@ -105,7 +105,7 @@ def _is_cut(before: str, after: str, offset: int) -> bool:
         return True
     rest = after[offset:]
     shorter = len(after) < len(before)
-    return shorter and len(rest) <= 120 and _CUT.fullmatch(rest) is not None
+    return shorter and len(rest) <= 120 and re.fullmatch(_CUT, rest) is not None
 
 
 def excerpt(text: str, offset: int, length: int = 40) -> str:

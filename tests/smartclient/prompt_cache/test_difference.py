@@ -32,6 +32,7 @@ from smartclient.prompt_cache.difference import json_difference
         pytest.param("[1,2,3]", "[1,3]", "removed", (1,), id="element-less"),
         pytest.param('[{"a":1},2]', '[{"a":5},2]', "edit", (0, "a"), id="inside-an-element"),
         pytest.param('{"a":1}', '{"a": 1}', "whitespace", (), id="space-between"),
+        pytest.param("[1,2]", "[1, 2]", "whitespace", (), id="space-in-a-list"),
         pytest.param('{"a":"é"}', '{"a":"\\u00e9"}', "edit", ("a",), id="escaped"),
         pytest.param("[NaN,1]", "[NaN,2]", "edit", (1,), id="nan"),
         pytest.param("not json", "not jason", "edit", (), id="no-json"),

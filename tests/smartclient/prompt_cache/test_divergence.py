@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from smartclient.prompt_cache import Block, Walk
 from smartclient.prompt_cache.divergence import divergence
 from tests.smartclient.prompt_cache.pairs import a_request, changed, chat_request, walked
 
@@ -146,3 +147,42 @@ def test_the_path_is_that_of_the_payload(message, change, steps):
     found = parted(lambda r: r["messages"][-1].update(change), request)
 
     assert found.difference.steps == steps
+
+
+def of_blocks(*blocks):
+    return Walk(endpoint="openai.chat", model="m", blocks=blocks, params={})
+
+
+@pytest.mark.parametrize(
+    ("tier", "path", "steps"),
+    [
+        ("messages", ("messages", 3, "content", 0), ("messages", 3)),
+        ("system", ("instructions",), ("instructions",)),
+    ],
+)
+def test_a_digest_that_differs_over_the_same_bytes_is_of_what_is_around_them(tier, path, steps):
+    one, other = (Block(path, tier, b"{}", digest, 2, 0) for digest in (b"1", b"2"))
+
+    found = divergence(of_blocks(one), of_blocks(other))
+
+    assert (found.difference.kind, found.difference.steps) == ("edit", steps)
+
+
+@pytest.mark.parametrize("data", [b"", b"7", b"[" * 5_000, b"\xff", b'{"name":3}'])
+def test_a_tool_that_cannot_be_read_is_a_block_like_others(data):
+    one = Block(("tools", 0), "tools", b'{"name":"a"}', b"1", 12, 0)
+    other = Block(("tools", 0), "tools", data, b"2", len(data), 0)
+
+    found = divergence(of_blocks(one), of_blocks(other))
+
+    assert (found.difference.steps[:2], found.tier) == (("tools", 0), "tools")
+
+
+def test_what_is_no_object_is_found_under_an_empty_name_too():
+    path = ("messages", 0, "content", 1)
+    one, other = (
+        Block(path, "messages", b'{"role":"user","":%b}' % value, value, 9, 0)
+        for value in (b"1", b"2")
+    )
+
+    assert divergence(of_blocks(one), of_blocks(other)).difference.steps == path

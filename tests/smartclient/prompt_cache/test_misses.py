@@ -189,6 +189,12 @@ def test_marks_before_what_was_kept_do_not_find_it():
     assert (miss.kind, miss.facts) == ("no_mark", {"marks": 1, "entry": "system"})
 
 
+def test_marks_that_no_block_has_say_nothing():
+    miss = classify(evidence(marks=(TAIL + 1,)))
+
+    assert miss.kind == "provider_evicted"
+
+
 def test_a_prefix_that_was_kept_once_is_long_enough():
     assert classify(evidence(usage=NOTHING)).kind == "provider_evicted"
 
@@ -198,7 +204,8 @@ def test_an_automatic_cache_needs_no_mark():
     known = {"usage": usage, "marks": None, "is_automatic": True, "cached_before": None}
 
     assert classify(evidence(**known)).facts == {"tokens": 900, "min_tokens": 1024}
-    assert classify(evidence(**{**known, "usage": WRITTEN})).kind == "provider_evicted"
+    for other in (WRITTEN, Usage(uncached=1100, cache_read=0, output=9)):
+        assert classify(evidence(**{**known, "usage": other})).kind == "provider_evicted"
 
 
 def test_another_key_in_the_request_is_another_cache():

@@ -49,6 +49,12 @@ def test_what_is_written_again_was_wasted():
     assert pending.expired(20.0) == 50 + 100
 
 
+def test_nothing_written_is_nothing_to_keep():
+    pending, replaced = written((0, 0, 10.0))
+
+    assert (len(pending), replaced) == (0, [0])
+
+
 def test_memory_is_bounded():
     pending, _ = written(*((i, 1, None) for i in range(1000)))
 

@@ -144,6 +144,26 @@ def test_the_table_is_for_people():
     ]
 
 
+def test_without_lanes_there_is_a_line_for_each_model_only():
+    sums = CacheSavings()
+    sums.add(READ, model="m", now=0.0, savings=Decimal(1))
+    sums.add(READ, model="m", now=0.0)
+
+    _, line = str(sums).splitlines()
+
+    assert line == "m      2  2,000  1,800  90.0%        0       0  $1.0000 (1 unknown)"
+
+
+def test_what_nobody_read_is_remembered_for_so_many_lanes():
+    sums = CacheSavings(max_names=2)
+    for lane in "abc":
+        sums.add(WRITE, model="m", now=0.0, lane=lane, ttl=300.0)
+
+    sums.expire(now=300.0)
+
+    assert sums.total.wasted == 1800
+
+
 def test_an_empty_table_has_a_head_and_nothing_to_divide():
     assert "calls" in CacheSavings().table()
 
