@@ -92,11 +92,12 @@ class Pipeline:
             ),
         ]
         if settings.cache_hints is not None:
-            from .catalog import builtin
             from .policies.cache_hints import Hints
 
             # Innermost: its marks are for the one model and address that are really called.
-            policies.append(Hints(clock=clock, hints=settings.cache_hints, catalog=builtin))
+            policies.append(
+                Hints(clock=clock, hints=settings.cache_hints, catalog=settings.catalog)
+            )
         return policies
 
     def _publish(self, report: Later) -> None:

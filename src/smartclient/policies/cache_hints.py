@@ -16,11 +16,12 @@ from .._clock import Clock
 from .._errors import RefusedError
 from .._flow import Flow, Next, Outcome, close, park, peek
 from .._latch import Latch
-from ..wire import Delta, Usage
+from ..wire import Delta
 from ..wire.encode import encode
 
 if TYPE_CHECKING:  # loaded with the first prompt that is long enough
-    from ..catalog import Catalog
+    from ..catalog.facts import ModelFacts
+    from ..catalog.lookup import CatalogLike
     from ..prompt_cache.flights import Flight
     from ..prompt_cache.hinting import Hinted, Hinter
 
@@ -42,14 +43,14 @@ class Hints:
 
     Args:
         hints: What the user allows; text names the mode alone.
-        catalog: Gives the prices and rules of models, once one is asked for.
+        catalog: Prices and rules of models; `None` takes those that come with this version.
 
     Raises:
         RefusedError: From `flow`: the caller's own marks would be refused by the provider.
     """
 
     def __init__(
-        self, *, clock: Clock, hints: CacheHints | str | bool, catalog: Callable[[], Catalog]
+        self, *, clock: Clock, hints: CacheHints | str | bool, catalog: CatalogLike | None = None
     ) -> None:
         self._clock, self._given, self._catalog = clock, hints, catalog
         self._made: list[Hinter] = []
@@ -112,7 +113,7 @@ class Hints:
                 model=model,
                 scope=(adapter.provider, str(call.origin), self._fingerprint(call)),
                 headers=call.headers,
-                facts=self._catalog().model(model),
+                facts=self._facts(model),
                 now=self._clock.monotonic(),
             )
         except RefusedError:
@@ -131,6 +132,11 @@ class Hints:
     @property
     def _options(self) -> CacheHints:
         return hints_of(self._given)
+
+    def _facts(self, model: str) -> ModelFacts | None:
+        from ..catalog import catalog_of
+
+        return catalog_of(self._catalog).model(model)
 
     def _fingerprint(self, call: Call) -> bytes:
         """Who calls, without the key itself: it is hashed with a secret of this process."""
@@ -203,23 +209,21 @@ class _Edited:
 class _Watch:
     """Learns from a reply what the cache did."""
 
-    __slots__ = ("_hinted", "_trace", "_usage")
+    __slots__ = ("_attempt", "_hinted", "_trace")
 
     def __init__(self, trace: Trace, hinted: Hinted) -> None:
         self._trace, self._hinted = trace, hinted
-        self._usage: Usage | None = None
+        self._attempt = trace.attempts[-1]
 
     def feed(self, delta: Delta, at: float) -> None:
-        if delta.usage is not None:
-            usage = self._usage
-            self._usage = delta.usage if usage is None else usage.updated(delta.usage)
+        pass  # what it says of tokens is in the record of its attempt
 
     def comment(self, text: str) -> None:
         pass
 
     def after(self, outcome: Outcome) -> Flow[None]:
         is_failed = outcome.kind in ("failed", "incomplete")
-        self._trace.cache = self._hinted.ended(self._usage, is_failed=is_failed, now=outcome.at)
+        self._trace.cache = self._hinted.ended(self._attempt, is_failed=is_failed, now=outcome.at)
         yield from ()
 
 

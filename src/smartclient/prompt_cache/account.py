@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from .. import wire
+from .._call import Attempt
 from ..catalog.facts import ModelFacts
 from ..wire import Usage
 from .drift import Drift, drift
 from .lanes import Ticket
 from .misses import Evidence, classify
 from .placing import Plan
-from .savings import savings
+from .savings import Served, savings
 from .terms import LOOKBACK, Terms
 
 __all__ = ["Account", "account"]
@@ -30,7 +32,7 @@ def account(
     plan: Plan,
     terms: Terms,
     facts: ModelFacts | None,
-    usage: Usage | None,
+    attempt: Attempt,
     *,
     overlaps: int = 0,
 ) -> Account:
@@ -39,14 +41,17 @@ def account(
     Args:
         overlaps: Calls that were writing the same prefix when this one was sent.
     """
+    usage = attempt.usage
     if usage is None or usage.cache_read is None:
         return Account()
-    saved = savings(usage, facts)
-    miss = classify(_evidence(ticket, plan, terms, facts, usage, overlaps))
+    told = (attempt.served or wire.Served()).over(attempt.asked)
+    served = Served(service_tier=told.service_tier, geo=told.geo, speed=told.speed)
+    saved = savings(usage, facts, served=served)
+    miss = classify(_evidence(ticket, plan, terms, facts, usage, served, overlaps))
     found = miss.drift if miss is not None else None
     if miss is not None and ticket.is_astray:
         # Nothing was there to be missed, because nothing stays the same for long enough.
-        found = found or _drift(ticket, facts, usage)
+        found = found or _drift(ticket, facts, usage, served)
     return Account(
         miss=None if miss is None else miss.kind,
         drift_path=None if found is None else found.path,
@@ -55,7 +60,7 @@ def account(
     )
 
 
-def _drift(ticket: Ticket, facts: ModelFacts | None, usage: Usage) -> Drift | None:
+def _drift(ticket: Ticket, facts: ModelFacts | None, usage: Usage, served: Served) -> Drift | None:
     """The first difference to the prompt that this one should go on from."""
     if ticket.before is None:
         return None
@@ -66,6 +71,7 @@ def _drift(ticket: Ticket, facts: ModelFacts | None, usage: Usage) -> Drift | No
         usage=usage,
         tokens_per_byte=ticket.book.ratio,
         facts=facts,
+        served=served,
     )
 
 
@@ -75,12 +81,13 @@ def _evidence(
     terms: Terms,
     facts: ModelFacts | None,
     usage: Usage,
+    served: Served,
     overlaps: int,
 ) -> Evidence:
     before, entry = ticket.before, ticket.entry
     found = None
     if before is not None and entry is not None and (usage.cache_read or 0) < (ticket.cached or 0):
-        found = _drift(ticket, facts, usage)
+        found = _drift(ticket, facts, usage, served)
     marks = tuple(mark.block for mark in plan.kept)
     end = marks[-1] if marks else -1
     return Evidence(

@@ -9,11 +9,11 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from .._cache_hints import CacheHints
+from .._call import Attempt
 from .._errors import RefusedError
 from ..catalog.facts import ModelFacts
 from ..report import CacheReport
-from ..wire import Usage
-from .account import account
+from .account import Account, account
 from .blocks import Walk, path_text
 from .book import Book, outline_of
 from .flights import Flights
@@ -217,9 +217,12 @@ class Hinted:
                 here = [i for i in held if i < len(known) and known[i] == keys[i]]
                 lane.hold(here, len(known))
 
-    def ended(self, usage: Usage | None, *, is_failed: bool, now: float) -> CacheReport:
-        """It has ended; what became of the cache."""
-        ticket, plan = self._ticket, self.plan
+    def ended(self, attempt: Attempt, *, is_failed: bool, now: float) -> CacheReport:
+        """Its reply has ended; what became of the cache."""
+        ticket, plan, usage = self._ticket, self.plan, attempt.usage
+        # A tool that ran at the provider read and wrote more than this prompt; and what
+        # contradicts itself teaches nothing.
+        is_odd = attempt.changes_input or (usage is not None and usage.inconsistent is not None)
         with self._hinter.lanes.lock:
             ended(
                 self.book,
@@ -227,22 +230,26 @@ class Hinted:
                 ticket.weights,
                 plan,
                 self._terms,
-                usage,
+                None if is_odd else usage,
                 new=self._new,
-                is_failed=is_failed,
+                is_failed=is_failed and usage is None,
                 now=now,
             )
-        return self.report(usage)
+        return self.report(attempt)
 
     def refused(self, now: float) -> None:
         """The provider takes none of our hints: it is spared them for a while."""
         self.book.blocked_until = now + _BLOCKED_FOR
         self.plan, self.payload = Plan(why_none="the provider refused our marks"), self._given
 
-    def report(self, usage: Usage | None = None) -> CacheReport:
+    def report(self, attempt: Attempt | None = None) -> CacheReport:
         """As far as it is known."""
-        plan = self.plan
-        told = account(self._ticket, plan, self._terms, self._facts, usage, overlaps=self._overlaps)
+        plan, usage = self.plan, None if attempt is None else attempt.usage
+        told = Account()
+        if attempt is not None:
+            told = account(
+                self._ticket, plan, self._terms, self._facts, attempt, overlaps=self._overlaps
+            )
         return CacheReport(
             placed=tuple(path_text(self.walk.blocks[mark.block].path) for mark in plan.marks),
             predicted_read=plan.predicted_read,

@@ -14,15 +14,17 @@ from smartclient._errors import ExchangeError
 from smartclient._flow import Close, Exchange, Outcome, Park, Peek, exchange
 from smartclient.policies.cache_hints import Hints
 from smartclient.testing import ManualClock, a_call, a_reply, play
-from smartclient.wire import Delta, Failure, Usage
+from smartclient.wire import Failure, Usage
 
 LONG = "a rule of some length " * 200
 REFUSED = Failure(kind="invalid", status=400, message="cache_control: Extra inputs")
 OTHER = Failure(kind="invalid", status=400, message="max_tokens: must be at least 1")
 
 
-def hints(mode="full", *, clock=None, find=catalog.builtin, **more):
-    return Hints(clock=clock or ManualClock(0.0), hints=CacheHints(mode=mode, **more), catalog=find)
+def hints(mode="full", *, clock=None, known=None, **more):
+    return Hints(
+        clock=clock or ManualClock(0.0), hints=CacheHints(mode=mode, **more), catalog=known
+    )
 
 
 def prompt(*contents, system=LONG, model="claude-opus-5", **fields):
@@ -40,16 +42,16 @@ def with_headers(call, **fields):
 
 def sent(policy, call, reply=None):
     """What goes out, and the reply that comes back."""
+    call.trace.begin(call.origin, at=0.0)
     reply = reply or a_reply()
-    back, asked = play(policy.flow(call, exchange), [reply])
+    back, asked = play(policy.flow(call, exchange), [reply or a_reply(call=call)])
     return asked[0].call, back
 
 
 def told(reply, usage, kind="complete", at=1.0):
     """Run what is due when the body says `usage` and ends."""
+    reply.call.trace.attempts[-1].usage = usage
     for tap in reply.taps:
-        if usage is not None:
-            tap.feed(Delta(usage=usage), at)
         play(tap.after(Outcome(kind, at)), [])
 
 
@@ -153,19 +155,20 @@ def test_a_small_call_with_such_marks_is_refused_too():
 
 
 def test_a_failure_of_ours_costs_a_hint_and_not_the_call(caplog):
-    def broken():
-        raise LookupError("no catalog")
+    class Broken(catalog.Catalog):
+        def model(self, name):
+            raise LookupError("no facts today")
 
     call = prompt()
     with caplog.at_level(logging.ERROR, "smartclient"):
-        out, _ = sent(hints(find=broken), call)
+        out, _ = sent(hints(known=Broken([])), call)
 
     assert out is call
     assert "no cache hints for this call" in caplog.text
 
 
 def test_a_provider_that_refuses_marks_gets_the_call_without_them(caplog):
-    policy, call, ok = hints(), prompt(), a_reply()
+    policy, call, ok = hints(), begun(prompt()), a_reply()
     bad = a_reply(400)
 
     reply, asked = play(policy.flow(call, exchange), [bad, REFUSED, None, ok])
@@ -272,10 +275,16 @@ def test_a_key_of_the_caller_s_stays():
 # Cold fan-outs.
 
 
+def begun(call):
+    """With the record of an attempt, as a driver makes it."""
+    call.trace.begin(call.origin, at=0.0)
+    return call
+
+
 def both(policy=None):
     policy = policy or hints(single_flight=5.0)
-    leader = policy.flow(prompt("one"), exchange)
-    follower = policy.flow(prompt("two"), exchange)
+    leader = policy.flow(begun(prompt("one")), exchange)
+    follower = policy.flow(begun(prompt("two")), exchange)
     return leader, next(leader), follower, next(follower)
 
 
