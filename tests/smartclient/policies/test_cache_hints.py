@@ -43,7 +43,6 @@ def with_headers(call, **fields):
 def sent(policy, call, reply=None):
     """What goes out, and the reply that comes back."""
     call.trace.begin(call.origin, at=0.0)
-    reply = reply or a_reply()
     back, asked = play(policy.flow(call, exchange), [reply or a_reply(call=call)])
     return asked[0].call, back
 
