@@ -60,7 +60,7 @@ class Hinter:
         Raises:
             RefusedError: The caller's own marks would be refused.
         """
-        book = self.lanes.book((scope, endpoint, model), terms_of(facts, endpoint=endpoint))
+        book = self.lanes.book((scope, endpoint, model), lambda: terms_of(facts, endpoint=endpoint))
         outline = outline_of(payload)
         likely = None if outline is None else book.likely(outline)
         like = likely or book.newest()

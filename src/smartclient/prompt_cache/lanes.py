@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from .blocks import Tier, Walk
 from .book import Book, Lane, Spot
@@ -152,12 +152,16 @@ class Lanes:
         """Of prompts and digests that are held."""
         return self._bytes
 
-    def book(self, key: Hashable, terms: Terms | None) -> Book:
-        """What is known of one model behind one address and key."""
+    def book(self, key: Hashable, terms: Callable[[], Terms | None]) -> Book:
+        """What is known of one model behind one address and key.
+
+        Args:
+            terms: Gives the model's, for a book that is new.
+        """
         with self.lock:
             book = self._books.get(key)
             if book is None:
-                book = self._books[key] = Book(terms)
+                book = self._books[key] = Book(terms())
                 if len(self._books) > _MAX_BOOKS:
                     self._close(self._books.popitem(last=False)[1])
             else:

@@ -32,7 +32,7 @@ class Talk:
         self.terms, self.endpoint, self.model = terms(model, endpoint), endpoint, model
         self.rules = Rules(**rules)
         self.lanes, self.now = Lanes(), 0.0
-        self.book = self.lanes.book("somebody", self.terms)
+        self.book = self.lanes.book("somebody", lambda: self.terms)
 
     def send(self, payload: dict[str, Any], *, gap: float = 20.0) -> Plan:
         prompt = walk({"model": self.model, **payload}, endpoint=self.endpoint)

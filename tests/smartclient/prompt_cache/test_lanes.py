@@ -27,7 +27,7 @@ class Known:
 
     def __init__(self, **bounds):
         self.lanes, self.now = Lanes(**bounds), 0.0
-        self.book = self.lanes.book("somebody", terms())
+        self.book = self.lanes.book("somebody", terms)
 
     def enter(self, *contents, **fields):
         self.now += 10.0
@@ -103,7 +103,7 @@ def test_marks_of_the_caller_do_not_make_a_prefix_another():
 def test_books_share_nothing():
     known = Known()
     known.enter("one")
-    other = known.lanes.book("somebody else", terms())
+    other = known.lanes.book("somebody else", terms)
 
     assert known.lanes.enter(other, prompt("one"), 5.0).shared == -1
 
@@ -141,7 +141,7 @@ def test_a_book_that_is_forgotten_takes_its_lanes_with_it():
     lanes = Lanes()
 
     for number in range(100):
-        book = lanes.book(number, terms())
+        book = lanes.book(number, terms)
         lanes.enter(book, prompt("one"), 0.0)
 
     assert len(lanes) == 64
