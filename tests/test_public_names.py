@@ -25,8 +25,8 @@ NAMES = {
         builtin catalog_of cost from_genai_prices model override read
         """,
     "smartclient.prompt_cache": """
-        Block CacheSavings Drift Evidence MISS_KINDS Mark MarkUse Miss Move Served Tally Tier Walk
-        classify drift provider_diagnosis savings walk
+        Block CacheHints CacheSavings Drift Evidence KeepAlive MISS_KINDS Mark MarkUse Miss Move
+        Served Tally Tier Walk classify drift keep_alive prewarm provider_diagnosis savings walk
         """,
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
     "smartclient.tokens": """

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-__all__ = ["CacheHints", "Tier", "hints_of"]
+__all__ = ["CacheHints", "Tier", "checked_hints", "hints_of"]
 
-_MODES = ("cautious", "full")
+_MODES: tuple[Literal["cautious"], Literal["full"]] = ("cautious", "full")
 
 Tier: TypeAlias = Literal["tools", "system", "messages"]
 """The order in which a prompt is put together; a change loses its own tier and those after it."""
@@ -46,6 +46,27 @@ class CacheHints(Struct, frozen=True, kw_only=True):
             if not self.ttls:
                 raise ValueError("ttls must name at least one; use None for every one")
         _check_wait(self.single_flight)
+
+
+def checked_hints(given: Any) -> CacheHints | Literal["cautious", "full"] | None:
+    """A setting as it is kept: `None` for off.
+
+    Raises:
+        TypeError: It is neither text nor `CacheHints`.
+        ValueError: It is no mode.
+    """
+    if given is None or given is False or given == "off":
+        return None
+    if given is True:
+        return "cautious"
+    if isinstance(given, CacheHints):
+        return given
+    if isinstance(given, str):
+        for mode in _MODES:
+            if given == mode:
+                return mode
+        raise ValueError(f'cache_hints must be "cautious", "full" or "off", not {given!r}')
+    raise TypeError(f"cache_hints must be text or CacheHints, not {type(given).__name__}")
 
 
 def hints_of(given: CacheHints | str | bool) -> CacheHints:

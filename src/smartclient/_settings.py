@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from ._cache_hints import CacheHints
+from ._cache_hints import CacheHints, checked_hints
 from ._call import Timeout
 from ._clock import Clock, SystemClock
 from .net.options import MOST_SECONDS, HttpVersion, NetOptions, identity_of
@@ -125,7 +125,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             if value is not None and not callable(value):
                 raise TypeError(f"{name} must be callable, not {type(value).__name__}")
         check_max_retries(self.max_retries)
-        force_setattr(self, "cache_hints", _hints_of(self.cache_hints))
+        force_setattr(self, "cache_hints", checked_hints(self.cache_hints))
         if self.max_event_bytes < 1:
             raise ValueError(f"max_event_bytes must be at least 1, not {self.max_event_bytes}")
         if self.http_version not in get_args(HttpVersion):
@@ -143,19 +143,6 @@ class Settings(Struct, frozen=True, kw_only=True):
             force_setattr(self, "catalog", catalog_from(self.catalog))
             check_calibrator(self.calibrator)
         force_setattr(self, "socket_options", _socket_options(self.socket_options))
-
-
-def _hints_of(given: Any) -> Any:
-    """`None` for off, or what was given: the rest of it is loaded with the first long prompt."""
-    if given is None or given is False or given == "off":
-        return None
-    if given is True or given in ("cautious", "full"):
-        return "cautious" if given is True else given
-    if isinstance(given, str):
-        raise ValueError(f'cache_hints must be "cautious", "full" or "off", not {given!r}')
-    if not isinstance(given, CacheHints):
-        raise TypeError(f"cache_hints must be text or CacheHints, not {type(given).__name__}")
-    return given
 
 
 def _check_waits(settings: Settings) -> None:
