@@ -30,7 +30,8 @@ NAMES = {
         """,
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
     "smartclient.tokens": """
-        Calibrator DownloadError TokenCount count countable download exact
+        Boilerplate BoilerplateReport Calibrator DownloadError Fitted Repeated SummaryError
+        TokenCount TooLongError boilerplate count countable download exact fit
         """,
     "server_reference": "scripted start",
     "server_reference.scripted": """
