@@ -246,6 +246,7 @@ class Trace(Struct):
         backoffs: Waits between attempts.
         cache: What became of the prompt cache, where somebody looked.
         budget_left: Of each budget of the call, once it is settled.
+        downgraded: What a budget changed in the request, so that it fits.
         report: The `CallReport`, once the body has ended, for whoever asks for it.
     """
 
@@ -255,6 +256,7 @@ class Trace(Struct):
     backoffs: list[Span] = msgspec.field(default_factory=list)
     cache: CacheReport | None = None
     budget_left: Mapping[str, Mapping[str, float]] | None = None
+    downgraded: str | None = None
     report: Later | None = None
 
     def begin(self, origin: Origin, *, at: float) -> Attempt:

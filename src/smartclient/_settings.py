@@ -47,6 +47,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         resend: Send a call again, once, when its connection broke after it was written.
         resend_after_timeout: Send a call again, once, when no answer came in time.
         on_report: Is given the `CallReport` of each call, in the thread that read it.
+        budgets: Each a `Budget`: what the calls of this client may use together, beside the
+            budgets of a `smartclient.scope`.
         max_connections: Connections to one origin that this client uses at most; over
             HTTP/2, calls in flight.
         http_version: `auto` offers HTTP/2 where that pays, `1.1` and `2` insist on one.
@@ -79,6 +81,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     resend: bool = True
     resend_after_timeout: bool = False
     on_report: Callable[[CallReport], None] | None = None
+    budgets: Sequence[Any] = ()
     max_connections: int = 1000
     http_version: HttpVersion = "auto"
     keepalive: float | None = 60.0
@@ -120,6 +123,10 @@ class Settings(Struct, frozen=True, kw_only=True):
         _check_objects(self)
         check_way(self.proxy, self.uds, self.local_address)
         force_setattr(self, "socket_options", _socket_options(self.socket_options))
+        if self.budgets != ():
+            from .budgets import budgets_of  # only programs with one load it
+
+            force_setattr(self, "budgets", budgets_of(self.budgets))
 
 
 def _check_waits(settings: Settings) -> None:

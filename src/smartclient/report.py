@@ -106,6 +106,8 @@ class CallReport(Struct, frozen=True, kw_only=True):
         itl_p50: Median gap between two such events, in seconds.
         itl_max: Longest such gap, in seconds.
         usage: Tokens, as the provider counted them.
+        budget_left: What is left of each budget of the call, by name and meter.
+        downgraded: What a budget without room changed in the request.
         finish: Why the model stopped, in the provider's word.
         request_id: What to quote to the provider.
         server: Stages as the server told them, `start` counting from the call's arrival.
@@ -126,6 +128,8 @@ class CallReport(Struct, frozen=True, kw_only=True):
     itl_p50: float | None = None
     itl_max: float | None = None
     usage: Usage | None = None
+    budget_left: Mapping[str, Mapping[str, float]] | None = None
+    downgraded: str | None = None
     finish: str | None = None
     request_id: str | None = None
     server: dict[str, Stage] = msgspec.field(default_factory=dict)

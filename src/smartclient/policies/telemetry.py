@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeAlias
 
@@ -87,7 +87,8 @@ class _Watch:
         # Neither the call, whose body may be large, nor the trace, which holds the report.
         known = (call.adapter, call.model, call.method, call.target)
         times = (trace.started, trace.prepared, trace.attempts, trace.backoffs)
-        trace.report = Later(partial(_report, self._notes, outcome, known, times))
+        budget = (trace.budget_left, trace.downgraded)
+        trace.report = Later(partial(_report, self._notes, outcome, known, times, budget))
         self._publish(trace.report)
 
 
@@ -108,9 +109,12 @@ class _Notes:
 
 _Known: TypeAlias = "tuple[Adapter | None, str | None, str, str]"
 _Times: TypeAlias = "tuple[float, float | None, list[Attempt], list[Span]]"
+_Budget: TypeAlias = "tuple[Mapping[str, Mapping[str, float]] | None, str | None]"
 
 
-def _report(notes: _Notes, outcome: Outcome, known: _Known, times: _Times) -> CallReport:
+def _report(
+    notes: _Notes, outcome: Outcome, known: _Known, times: _Times, budget: _Budget
+) -> CallReport:
     adapter, model, method, target = known
     since, _, tries, _ = times
     last = tries[-1] if tries else None
@@ -135,6 +139,8 @@ def _report(notes: _Notes, outcome: Outcome, known: _Known, times: _Times) -> Ca
         itl_p50=_median(notes.gaps),
         itl_max=max(notes.gaps, default=None),
         usage=notes.usage,
+        budget_left=budget[0],
+        downgraded=budget[1],
         finish=notes.finish,
         request_id=notes.headers.get(adapter.request_id_header) if adapter else None,
         server=told,
