@@ -27,6 +27,7 @@ from .report import CallReport
 if TYPE_CHECKING:
     from . import budgets as budgets
     from . import catalog as catalog
+    from . import prompt_cache as prompt_cache
     from . import stores as stores
     from . import tokens as tokens
     from ._http_clients import (
@@ -85,9 +86,8 @@ _LATER = {
     "unwrap": "_wrap",
     "wrap": "_wrap",
 }
-_PACKAGES = frozenset(
-    {"budgets", "catalog", "stores", "tokens"}
-)  # attributes too: `smartclient.tokens.count`
+# Attributes too: `smartclient.tokens.count`.
+_PACKAGES = frozenset({"budgets", "catalog", "prompt_cache", "stores", "tokens"})
 
 
 def __getattr__(name: str) -> Any:
