@@ -15,8 +15,9 @@ from ._scope import current_scope
 from ._settings import Settings
 from .report import CallReport, Later
 
-if TYPE_CHECKING:  # most programs have no budget
+if TYPE_CHECKING:  # most programs have no budget, and count no tokens
     from .policies.budget import Budgets
+    from .tokens import Calibrator
 
 __all__ = ["Pipeline", "finish_at_exit"]
 
@@ -34,6 +35,7 @@ class Pipeline:
         self.settings = settings
         self.clock = settings.clock
         self._newest: Later | None = None
+        self._calibrators: list[Calibrator] = []
         self.leftovers: deque[Flow[None]] = deque()
         self._budgets: Budgets | None = None
         # Two chains, so that calls without scope and budget pay for neither.
@@ -47,6 +49,18 @@ class Pipeline:
         """Of the call that ended last."""
         newest = self._newest
         return None if newest is None else newest.get()
+
+    @property
+    def calibrator(self) -> Calibrator:
+        """What this client's calls teach about counts; made when it is first asked for."""
+        given = self.settings.calibrator
+        if given is not None:
+            return given
+        if not self._calibrators:
+            from .tokens import Calibrator
+
+            self._calibrators.append(Calibrator())  # of two threads at once, the first one's counts
+        return self._calibrators[0]
 
     def flow(self, call: Call) -> Flow[Reply]:
         """Send `call` through every policy."""
@@ -70,7 +84,11 @@ class Pipeline:
             from .policies.deadline import Deadlines
 
             self._budgets = Budgets(
-                clock=self.clock, leftovers=self.leftovers, budgets=self.settings.budgets
+                clock=self.clock,
+                leftovers=self.leftovers,
+                budgets=self.settings.budgets,
+                calibrator=self.calibrator,
+                catalog=self.settings.catalog,
             )
             # The deadline first: it bounds the wait for a budget too.
             self._limited = compose(self._policies([Deadlines(clock=self.clock), self._budgets]))
@@ -84,7 +102,12 @@ class Pipeline:
         settings, clock = self.settings, self.clock
         return [
             # Outermost: it reports what the caller saw, all attempts included.
-            Telemetry(clock=clock, publish=self._publish),
+            Telemetry(
+                clock=clock,
+                publish=self._publish,
+                catalog=settings.catalog,
+                calibrator=lambda: self.calibrator,
+            ),
             # Around retry: every attempt settles into the one reservation of its call.
             *limits,
             # Inside telemetry, so that every attempt is in the report.

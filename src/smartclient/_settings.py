@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +19,12 @@ from .net.proxy import Proxy, proxy_of
 from .net.secret import hidden
 from .report import CallReport
 from .wire.sse import MAX_EVENT_BYTES
+
+if TYPE_CHECKING:
+    from .catalog.lookup import CatalogLike
+    from .tokens import Calibrator
+else:
+    CatalogLike = Calibrator = Any  # most programs set neither, and load neither
 
 __all__ = [
     "Settings",
@@ -69,6 +75,10 @@ class Settings(Struct, frozen=True, kw_only=True):
         uds: Path of a Unix socket that is connected to, whatever the origin.
         local_address: IP address that connections are made from.
         socket_options: What `setsockopt` is given for each socket.
+        catalog: What calls are priced by: fields of `ModelFacts` by model, or a JSON file of
+            them, laid over the catalog that comes with this version, or a `Catalog`.
+        calibrator: What learns how far counts of tokens are off, to share it between clients
+            or keep it across runs; `None`: one of this client's own.
         clock: Where time comes from; for tests.
     """
 
@@ -97,6 +107,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     uds: str | None = None
     local_address: str | None = None
     socket_options: Sequence[tuple[int, int, int | bytes]] = ()
+    catalog: CatalogLike | None = None
+    calibrator: Calibrator | None = None
     clock: Clock = SystemClock()
 
     def __post_init__(self) -> None:
@@ -122,6 +134,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         _check_trust(self)
         _check_objects(self)
         check_way(self.proxy, self.uds, self.local_address)
+        if self.catalog is not None or self.calibrator is not None:
+            from ._token_settings import catalog_from, check_calibrator  # most give neither
+
+            force_setattr(self, "catalog", catalog_from(self.catalog))
+            check_calibrator(self.calibrator)
         force_setattr(self, "socket_options", _socket_options(self.socket_options))
         if self.budgets != ():
             from .budgets import budgets_of  # only programs with one load it

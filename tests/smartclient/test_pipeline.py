@@ -16,6 +16,8 @@ from smartclient._pipeline import Pipeline, finish_at_exit
 from smartclient._settings import Settings
 from smartclient.stores import Read
 from smartclient.testing import OVERLOADED, ManualClock, a_call, a_reply, play
+from smartclient.tokens import Calibrator, TokenCount
+from smartclient.wire import Usage
 from tests.smartclient.budgets.spending import FailingStore
 
 
@@ -90,7 +92,9 @@ def test_a_dropped_stream_is_reported_at_exit():
         "from tests.smartclient.fakes import BLOCKING, START, a_stream\n"
         "from tests.smartclient.clients import GIVEN, an_anthropic\n"
         "told = lambda report: print(report.error)\n"
-        "client, _ = an_anthropic(BLOCKING, a_stream(START), on_report=told)\n"
+        "prices = {'tiny': {'prices': {'input': 1, 'output': 1}}}\n"
+        "stream = a_stream(START)\n"
+        "client, _ = an_anthropic(BLOCKING, stream, on_report=told, catalog=prices)\n"
         "client.messages.create(stream=True, **GIVEN)\n"
     )
 
@@ -202,3 +206,37 @@ def test_closing_tells_stores_what_they_are_owed():
     pipeline = a_pipeline(budgets=[Budget(tokens=1000)])
 
     assert list(pipeline.finish()) == []
+
+
+def test_a_client_prices_by_its_own_catalog():
+    pipeline = a_pipeline(catalog={"tiny": {"prices": {"input": 1, "output": 2}}})
+    call = a_call()
+    attempt = call.trace.begin(call.origin, at=0.0)
+    attempt.model, attempt.usage = call.model, Usage(uncached=1_000_000, output=1_000_000)
+
+    reply, _ = play(pipeline.flow(call), [a_reply(call=call), None])
+    ended(reply)
+
+    assert pipeline.last_report.cost == 3.0
+
+
+def test_what_calls_teach_is_one_clients_own_unless_it_is_shared():
+    given = Calibrator()
+
+    own, other = a_pipeline(), a_pipeline()
+
+    assert own.calibrator is own.calibrator
+    assert own.calibrator is not other.calibrator
+    assert a_pipeline(calibrator=given).calibrator is given
+
+
+def test_a_counted_call_teaches_the_clients_calibrator():
+    pipeline, call = a_pipeline(), a_call()
+    call.trace.counted = TokenCount(90, 100, 110, "heuristic", "text", 100)
+    attempt = call.trace.begin(call.origin, at=0.0)
+    attempt.model, attempt.usage = call.model, Usage(uncached=120, output=1)
+
+    reply, _ = play(pipeline.flow(call), [a_reply(call=call), None])
+    ended(reply)
+
+    assert len(pipeline.calibrator) == 1

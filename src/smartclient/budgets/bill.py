@@ -5,60 +5,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from .._call import Attempt
 from ..stores import Amount
 from ..wire import Delta, Usage
 from .quote import Quote
+from .tariff import Tariff
 
-__all__ = ["NOTHING", "Heard", "bill"]
+__all__ = ["NOTHING", "Heard", "TariffOf", "bill"]
 
 NOTHING = Amount()
+TariffOf: TypeAlias = Callable[[Attempt], Tariff | None]
 
 
 class Heard:
-    """What the body of a call's last attempt has said.
+    """What the body of a call's last attempt has said, beside its usage.
 
     Attributes:
-        usage: Counts so far; they are cumulative.
-        is_final: They are all there.
         has_content: Output of the model came.
         has_failed: The provider reported an error in it.
     """
 
-    __slots__ = ("_has_finished", "has_content", "has_failed", "is_final", "usage")
+    __slots__ = ("has_content", "has_failed")
 
     def __init__(self) -> None:
-        self.usage: Usage | None = None
-        self.is_final = self.has_content = self.has_failed = self._has_finished = False
+        self.has_content = self.has_failed = False
 
     def note(self, delta: Delta) -> None:
         """Take in what an event, or a whole reply, says."""
         if delta.has_tokens:
             self.has_content = True
-        if delta.finish is not None or delta.is_terminal:
-            self._has_finished = True
-        if delta.usage is not None:
-            self.usage = delta.usage if self.usage is None else self.usage.updated(delta.usage)
-            # The last counts come with the reason for the end, or after it.
-            self.is_final = self._has_finished
         if delta.failure is not None:
             self.has_failed = True
 
 
-def bill(attempts: Sequence[Attempt], quote: Quote, heard: Heard | None) -> Amount:
+def bill(
+    attempts: Sequence[Attempt], quote: Quote, heard: Heard | None, tariff_of: TariffOf
+) -> Amount:
     """What all of `attempts` came to together.
 
     Args:
         heard: Of the last one's body; `None` where nobody got to read it.
+        tariff_of: Finds what an attempt is billed by, once its reply says how it was served.
     """
     if len(attempts) == 1:
-        return _bill_of(attempts[0], quote, heard, is_last=True)
+        return _bill_of(attempts[0], quote, heard, tariff_of, is_last=True)
     total = NOTHING
     for attempt in attempts:
         is_last = attempt is attempts[-1]
-        one = _bill_of(attempt, quote, heard if is_last else None, is_last=is_last)
+        one = _bill_of(attempt, quote, heard if is_last else None, tariff_of, is_last=is_last)
         total = Amount(
             requests=max(total.requests, one.requests),
             tokens=total.tokens + one.tokens,
@@ -67,21 +64,24 @@ def bill(attempts: Sequence[Attempt], quote: Quote, heard: Heard | None) -> Amou
     return total
 
 
-def _bill_of(attempt: Attempt, quote: Quote, heard: Heard | None, *, is_last: bool) -> Amount:
+def _bill_of(
+    attempt: Attempt, quote: Quote, heard: Heard | None, tariff_of: TariffOf, *, is_last: bool
+) -> Amount:
     if not _is_billed(attempt, heard, is_last=is_last):
         return NOTHING
-    if quote.input_tokens is None:
-        return quote.amount  # a request, and nobody counts its tokens
-    usage = attempt.usage if heard is None or heard.usage is None else heard.usage
-    if usage is None:
-        return quote.amount
-    is_final = heard is not None and heard.is_final and usage.output is not None
-    output = usage.output if is_final else max(usage.output or 0, quote.output_tokens)
+    usage = attempt.usage
+    if quote.input_tokens is None or usage is None or usage.inconsistent is not None:
+        return quote.amount  # nobody counts its tokens, or nobody knows them
+    output = usage.output or 0
+    if usage.output is None or not usage.is_final:
+        output = max(output, quote.output_tokens)
     given = usage.input_tokens
     if given is None:
         usage, given = Usage(uncached=quote.input_tokens), quote.input_tokens
-    output = output or 0
-    cost = 0 if quote.tariff is None else quote.tariff.cost(usage, output)
+    tariff = quote.tariff
+    if tariff is not None and attempt.served is not None:
+        tariff = tariff_of(attempt) or tariff
+    cost = 0 if tariff is None else tariff.cost(usage, output)
     return Amount(requests=1, tokens=given + output, nanodollars=cost)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
 
-from .._call import Call
-from ..catalog import Catalog, builtin
+from .._call import Attempt, Call
+from ..catalog import Catalog, catalog_of
+from ..catalog.lookup import CatalogLike
 from ..stores import Amount
 from ..tokens import Calibrator, count
+from ..wire import Served
 from .tariff import Tariff, tariff_of
 
 __all__ = ["DEFAULT_OUTPUT", "Quote", "Quotes", "is_free", "output_field"]
@@ -51,7 +54,7 @@ class Quotes:
     """
 
     def __init__(
-        self, *, calibrator: Calibrator | None = None, catalog: Catalog | None = None
+        self, *, calibrator: Calibrator | None = None, catalog: CatalogLike | None = None
     ) -> None:
         self._calibrator, self._catalog = calibrator, catalog
         self._tariffs: dict[tuple[str | None, ...], Tariff | None] = {}
@@ -67,6 +70,7 @@ class Quotes:
             calibrator=self._calibrator,
             wait=False,
         )
+        call.trace.counted = counted  # what the call then uses corrects later counts
         return self.made(call, counted.p95, is_priced=is_priced)
 
     def made(self, call: Call, input_tokens: int, *, is_priced: bool) -> Quote:
@@ -87,20 +91,28 @@ class Quotes:
         try:
             return self._tariffs[(model, *asked)]
         except (KeyError, TypeError):  # not asked for yet, or nothing that can be
-            tier, speed, geo = map(_text, asked)
-        key = (model, tier, speed, geo)
+            return self._found(model, *map(_text, asked))
+
+    def tariff_of(self, attempt: Attempt) -> Tariff | None:
+        """What an attempt is billed by, as its reply says, and where it does not its request."""
+        served = (attempt.served or Served()).over(attempt.asked)
+        how = (attempt.model or served.model, served.service_tier, served.speed, served.geo)
+        found = self._tariffs.get(how)
+        return self._found(*how) if found is None else found
+
+    def _found(
+        self, model: str | None, tier: str | None, speed: str | None, geo: str | None
+    ) -> Tariff | None:
         facts = self.catalog.model(model) if model else None
         found = tariff_of(facts, service_tier=tier, geo=geo, speed=speed)
         if len(self._tariffs) >= _MOST_TARIFFS:  # names may come from users
             self._tariffs.clear()
-        self._tariffs[key] = found
+        self._tariffs[(model, tier, speed, geo)] = found
         return found
 
-    @property
+    @cached_property
     def catalog(self) -> Catalog:
-        if self._catalog is None:
-            self._catalog = builtin()
-        return self._catalog
+        return catalog_of(self._catalog)
 
     def _output(self, call: Call, payload: Mapping[str, Any]) -> int:
         """Output tokens of one choice: the caller's limit, or the model's own."""

@@ -15,7 +15,7 @@ from ..budgets.counters import Counter
 from ..budgets.quote import Quote, Quotes, is_free
 from ..budgets.reserving import Reserving
 from ..budgets.settling import Hold, Settling
-from ..catalog import Catalog
+from ..catalog.lookup import CatalogLike
 from ..tokens import Calibrator
 from ..wire import Delta
 
@@ -42,15 +42,13 @@ class Budgets:
         leftovers: deque[Flow[None]],
         budgets: Sequence[Budget] = (),
         calibrator: Calibrator | None = None,
-        catalog: Catalog | None = None,
+        catalog: CatalogLike | None = None,
     ) -> None:
         self._budgets, self._leftovers = tuple(budgets), leftovers
         self._settling = Settling(clock)
+        self._quotes = Quotes(calibrator=calibrator, catalog=catalog)
         self._reserving = Reserving(
-            clock=clock,
-            quotes=Quotes(calibrator=calibrator, catalog=catalog),
-            settling=self._settling,
-            leftovers=leftovers,
+            clock=clock, quotes=self._quotes, settling=self._settling, leftovers=leftovers
         )
         self._has_warned = False
 
@@ -100,7 +98,7 @@ class Budgets:
         return found
 
     def _settled(self, call: Call, quote: Quote, hold: Hold, heard: Heard | None) -> Flow[None]:
-        spent = bill(call.trace.attempts, quote, heard)
+        spent = bill(call.trace.attempts, quote, heard, self._quotes.tariff_of)
         return self._settling.settle(hold, spent, call.trace)
 
     def _warn_of(self, call: Call) -> None:
@@ -114,7 +112,7 @@ class Budgets:
 
 
 class _Watch:
-    """Hears what the body tells of its usage, and settles when it has ended."""
+    """Hears how the body fares, and settles when it has ended."""
 
     __slots__ = ("_call", "_heard", "_hold", "_policy", "_quote")
 
@@ -126,7 +124,7 @@ class _Watch:
         self._heard.note(delta)
 
     def comment(self, text: str) -> None:
-        """No comment tells of usage."""
+        """No comment tells of that."""
 
     def after(self, outcome: Outcome) -> Flow[None]:
         # Settled before its flow begins, which may be much later: a quick store is told now.

@@ -139,8 +139,8 @@ class Spending:
         """End the body of `reply`, which told of so many tokens of input and none of output."""
         (tap,) = reply.taps
         if used is not None:
-            usage = Usage(uncached=used, output=0)
-            tap.feed(Delta(usage=usage, finish="end_turn", is_terminal=True), 0.0)
+            reply.call.trace.attempts[-1].usage = Usage(uncached=used, output=0)
+            tap.feed(Delta(has_tokens=True, is_terminal=True), 0.0)
         self.run(tap.after(Outcome(kind, 0.0)))
 
     def call(self, *, used: int = 5, **payload: Any) -> Any:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from smartclient import catalog
+from smartclient._call import Attempt, Origin, Timeline
 from smartclient.budgets.quote import DEFAULT_OUTPUT, Quotes, is_free, output_field
 from smartclient.testing import a_call
 from smartclient.tokens import Calibrator, TokenCount, count
+from smartclient.wire import Served
 
 MINE = catalog.override(
     {
@@ -93,6 +95,32 @@ def test_earlier_calls_correct_the_count():
         calibrator.observe(lesson, 300, provider="anthropic", model="mine")
 
     assert a_quote(calibrator=calibrator).input_tokens > 2 * a_quote().input_tokens
+
+
+def test_the_count_is_kept_so_that_the_call_can_correct_later_ones():
+    call = a_call(payload={"model": "mine", "messages": MESSAGES})
+
+    quote = Quotes(catalog=MINE).of(call, is_priced=True)
+
+    assert call.trace.counted.p95 == quote.input_tokens
+
+
+@pytest.mark.parametrize(
+    ("attempt", "asked"),
+    [
+        pytest.param({"model": "mine", "served": Served(service_tier="flex")}, "flex", id="served"),
+        pytest.param({"model": "mine", "asked": Served(service_tier="flex")}, "flex", id="asked"),
+        pytest.param({"served": Served(model="mine")}, None, id="the-model-that-answered"),
+    ],
+)
+def test_an_attempt_is_billed_as_its_reply_says_it_was_served(attempt, asked):
+    quotes = Quotes(catalog=MINE)
+    tried = Attempt(1, Origin("http", "a", 80), 0.0, Timeline(), **attempt)
+
+    found = quotes.tariff_of(tried)
+
+    assert found is quotes.tariff_of(tried)
+    assert found.most(10, 10) == quotes.tariff("mine", {"service_tier": asked}).most(10, 10)
 
 
 def test_prices_of_names_that_users_make_up_do_not_pile_up():

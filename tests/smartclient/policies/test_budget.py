@@ -11,7 +11,7 @@ from smartclient._flow import Exchange, Outcome
 from smartclient.budgets import Budget
 from smartclient.stores import MemoryStore
 from smartclient.testing import a_call
-from smartclient.wire import Delta, Usage
+from smartclient.wire import Usage
 from tests.smartclient.budgets.spending import (
     NOON,
     FailingStore,
@@ -88,8 +88,7 @@ def test_dollars_are_what_the_catalog_says():
     spending = Spending(budget)
 
     reply = spending.begin()
-    usage = Usage(uncached=1000, output=100)
-    reply.taps[0].feed(Delta(usage=usage, finish="stop"), 0.0)
+    reply.call.trace.attempts[-1].usage = Usage(uncached=1000, output=100)
     spending.run(reply.taps[0].after(Outcome("complete", 0.0)))
 
     assert budget.state().spent["dollars"] == (1000 * 1 + 100 * 10) / 1e6
