@@ -14,12 +14,14 @@ import smartclient
 # Adding a name is a feature, taking one away breaks somebody: both change this list.
 NAMES = {
     "smartclient": """
-        AsyncClient AuthenticationError CallReport Client EventTooLargeError ExchangeError
+        AsyncClient AuthenticationError Budget BudgetExceededError CallReport Client
+        EventTooLargeError ExchangeError
         IncompleteStreamError
         InvalidRequestError MalformedReplyError OverloadedError RateLimitError RefusedError
         PoolStats ServerError Settings SmartClientError StatusError Timeout last_report pool_stats
-        async_httpx2_client async_httpx_client httpx2_client httpx_client unwrap wrap
+        async_httpx2_client async_httpx_client httpx2_client httpx_client scope unwrap wrap
         """,
+    "smartclient.budgets": "Budget BudgetState Downgrade budgets_of",
     "smartclient.catalog": """
         Catalog Cost ImageTokens Mode ModelFacts Prices Rates Tier
         builtin catalog_of cost from_genai_prices model override read

@@ -259,6 +259,7 @@ class Trace(Struct):
         counted: The input tokens that somebody counted before the call was sent: what it then
             uses corrects later counts.
         budget_left: Of each budget of the call, once it is settled.
+        downgraded: What a budget changed in the request, so that it fits.
         report: The `CallReport`, once the body has ended, for whoever asks for it.
     """
 
@@ -270,6 +271,7 @@ class Trace(Struct):
     hints: Any = None
     counted: TokenCount | None = None
     budget_left: Mapping[str, Mapping[str, float]] | None = None
+    downgraded: str | None = None
     report: Later | None = None
 
     def begin(self, origin: Origin, *, at: float) -> Attempt:

@@ -57,6 +57,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         cache_hints: How prompts are marked for the provider's cache: `cautious` marks what was
             sent twice, `full` also what is likely to be sent again, `off` nothing; or
             `smartclient.prompt_cache.CacheHints`, which says more.
+        budgets: Each a `Budget`: what the calls of this client may use together, beside the
+            budgets of a `smartclient.scope`.
         max_connections: Connections to one origin that this client uses at most; over
             HTTP/2, calls in flight.
         http_version: `auto` offers HTTP/2 where that pays, `1.1` and `2` insist on one.
@@ -94,6 +96,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     resend_after_timeout: bool = False
     on_report: Callable[[CallReport], None] | None = None
     cache_hints: CacheHints | Literal["cautious", "full", "off"] | bool | None = "cautious"
+    budgets: Sequence[Any] = ()
     max_connections: int = 1000
     http_version: HttpVersion = "auto"
     keepalive: float | None = 60.0
@@ -143,6 +146,10 @@ class Settings(Struct, frozen=True, kw_only=True):
             force_setattr(self, "catalog", catalog_from(self.catalog))
             check_calibrator(self.calibrator)
         force_setattr(self, "socket_options", _socket_options(self.socket_options))
+        if self.budgets != ():
+            from .budgets import budgets_of  # only programs with one load it
+
+            force_setattr(self, "budgets", budgets_of(self.budgets))
 
 
 def _check_waits(settings: Settings) -> None:
