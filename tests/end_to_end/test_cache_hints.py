@@ -359,3 +359,26 @@ def test_a_prewarmed_response_is_read_by_the_first_call(cached):
     )
 
     assert one.ask(input=said).usage.cache_read > 6000
+
+
+def test_an_sdk_is_told_of_marks_that_would_be_refused(cached):
+    import anthropic
+
+    one = cached()
+    client, _ = anthropic_sdk(one)
+    system = [marked(f"{n}{RULES}") for n in range(5)]
+
+    with client, pytest.raises(anthropic.BadRequestError, match="at most 4 cache marks"):
+        client.messages.create(model=one.model, max_tokens=9, system=system, messages=[user("Hi")])
+
+    assert one.bodies() == []
+
+
+def test_calls_in_a_scope_share_what_is_known_of_the_prompts(cached):
+    one = cached()
+    one.chat(2, system=RULES)
+
+    with smartclient.scope(tag="the rest of it"):
+        used = one.chat(3, system=RULES)
+
+    assert used[2].cache_read > 1900
