@@ -53,7 +53,7 @@ class Hints:
         self, *, clock: Clock, hints: CacheHints | str | bool, catalog: CatalogLike | None = None
     ) -> None:
         self._clock, self._given, self._catalog = clock, hints, catalog
-        self._made: list[Hinter] = []
+        self._made: tuple[tuple[int, Hinter], ...] = ()
         self._salt = os.urandom(16)
 
     def flow(self, call: Call, call_next: Next) -> Flow[Reply]:
@@ -123,11 +123,13 @@ class Hints:
             return None
 
     def _hinter(self) -> Hinter:
-        if not self._made:
+        made = self._made
+        if not made or made[0][0] != os.getpid():  # a forked child has its parent's locks
             from ..prompt_cache.hinting import Hinter
 
-            self._made.append(Hinter(self._options))  # of two threads at once, the first one's
-        return self._made[0]
+            # In one step: of two threads at once, both may make one, and one is kept.
+            made = self._made = ((os.getpid(), Hinter(self._options)),)
+        return made[0][1]
 
     @property
     def _options(self) -> CacheHints:

@@ -17,6 +17,8 @@ __all__ = ["Book", "Entry", "Lane", "Spot", "outline_of"]
 _MAX_ENTRIES = 4096
 _MAX_SPOTS = 512
 _MOST_MET = 64.0  # beginnings after which all of them count half
+_MOST_TURNS = 8  # that are told apart: later ones are alike
+_GOES_ON, _SURE_TURNS = 0.85, 2.0  # a conversation that went on once, where nothing is known
 _MAX_HELD = 24  # of a lane: more than a look back can tell apart
 _MAX_HINTS = 64
 _IMAGE_BYTES = 6400  # what an image weighs: tokens times the bytes of one
@@ -47,14 +49,15 @@ class Spot:
         last: When it was last sent, in monotonic seconds; `None`: not since it is known.
         forks: Lanes that began behind it.
         grown: Those of them that were followed up.
+        lanes: Lanes that were seen to begin with it.
     """
 
-    __slots__ = ("forks", "gaps", "grown", "last")
+    __slots__ = ("forks", "gaps", "grown", "lanes", "last")
 
     def __init__(self) -> None:
         self.gaps = Gaps()
         self.last: float | None = None
-        self.forks = self.grown = 0
+        self.forks = self.grown = self.lanes = 0
 
 
 class Lane:
@@ -133,6 +136,7 @@ class Book:
         self._heads: tuple[tuple[int, bytes], ...] = ()
         self._newest: Lane | None = None
         self._met: dict[Tier, tuple[float, float]] = {}
+        self._turns = [[0.0, 0.0] for _ in range(_MOST_TURNS)]  # lanes that came, and went on
 
     def measured(self, walk: Walk) -> tuple[list[bytes], list[int]]:
         """The digest of the prompt up to each block, with what else breaks it, and its bytes as
@@ -246,6 +250,23 @@ class Book:
             known, met = known / 2.0, met / 2.0
         self._met[tier] = (known + is_known, met + 1.0)
         return stays
+
+    def reach(self, turn: int) -> float:
+        """Note that a lane has come to its turn number `turn`, from 1 for the second request.
+
+        Returns:
+            The chance that another one follows, by how many of the lanes that came so far went
+            on.
+        """
+        turns = self._turns
+        if 0 < turn <= len(turns):
+            turns[turn - 1][1] += 1.0  # one more went on from the turn before
+        here = turns[min(turn, len(turns) - 1)]
+        came, went = here
+        if came >= _MOST_MET:
+            here[0], here[1] = came / 2.0, went / 2.0
+        here[0] += 1.0
+        return (went + _SURE_TURNS * _GOES_ON) / (came + _SURE_TURNS)
 
     # What earlier replies told of.
 

@@ -56,6 +56,7 @@ class Ticket:
         "keys",
         "lane",
         "lives",
+        "next_turn",
         "shared",
         "siblings",
         "since",
@@ -74,7 +75,7 @@ class Ticket:
         self.is_extension = self.is_astray = False
         self.boundaries: dict[int, tuple[Spot, float | None]] = {}
         self.stays: dict[Tier, float] = {}
-        self.growth, self.siblings = 0.0, 0
+        self.growth, self.next_turn, self.siblings = 0.0, 0.0, 0
         self.entry: int | None = None
         self.cached: int | None = None
         self.idle: float | None = None
@@ -120,6 +121,7 @@ class Ticket:
             gaps=lane.gaps,
             book_gaps=book.gaps,
             growth=self.growth,
+            next_turn=self.next_turn,
             siblings=self.siblings,
             turns=lane.turns + lane.partial,
             trust=book.trust_at(now),
@@ -184,7 +186,7 @@ class Lanes:
                 self._open(ticket)
             else:
                 self._follow(ticket, lane)
-            self._look_at_boundaries(ticket)
+            self._look_at_boundaries(ticket, is_new=lane is None)
             self._shrink(ticket.lane)
         return ticket
 
@@ -222,7 +224,8 @@ class Lanes:
         spot = book.spot(ticket.keys[shared]) if shared >= 0 else book.root
         ticket.is_extension = False
         prior = shape_of(ticket.walk)
-        ticket.growth, ticket.siblings = (spot.grown + prior) / (spot.forks + 1.0), spot.forks
+        ticket.growth = ticket.next_turn = (spot.grown + prior) / (spot.forks + 1.0)
+        ticket.siblings = spot.forks
         spot.forks += 1
         ticket.lane = lane = Lane(book, spot, shared, ticket.at)
         if shared >= 0:
@@ -247,8 +250,10 @@ class Lanes:
         else:
             lane.partial += 1
         ticket.lane = lane
-        prior = shape_of(ticket.walk)
-        ticket.growth = (lane.turns + prior) / (lane.turns + lane.partial + 1.0)
+        turns = lane.turns + lane.partial
+        ticket.next_turn = book.reach(turns)
+        has_all = (lane.turns + shape_of(ticket.walk)) / (turns + 1.0)
+        ticket.growth = ticket.next_turn * has_all
         lane.hold((), shared)
         book.forget(lane.keys[shared + 1 :])
         book.add(ticket.keys, shared + 1, lane)
@@ -264,7 +269,7 @@ class Lanes:
         lane.size = size
         ticket.book.remember(lane)
 
-    def _look_at_boundaries(self, ticket: Ticket) -> None:
+    def _look_at_boundaries(self, ticket: Ticket, *, is_new: bool) -> None:
         """Note how long ago the ends of the tools, of the system prompt and of what a fork
         shares were last sent."""
         book, keys = ticket.book, ticket.keys
@@ -276,6 +281,7 @@ class Lanes:
             wanted = (*wanted, ticket.shared)
         for index in wanted:
             spot = book.spot(keys[index])
+            spot.lanes += is_new
             before = spot.last
             if before is None and index <= ticket.shared:
                 before = ticket.at - ticket.since if ticket.since is not None else None

@@ -252,8 +252,10 @@ class _Placing:
             prior = _CERTAIN
         elif since is None:
             prior = self._view.stays.get(tier, _MAYBE)
+        # What only this conversation begins with is sent again if it goes on.
+        goes_on = self._view.next_turn if self._view.turns and spot.lanes < 2 else 1.0
         for ttl in self._ttls:
-            one.chance[ttl] = spot.gaps.within(seconds[ttl], prior=prior)
+            one.chance[ttl] = goes_on * spot.gaps.within(seconds[ttl], prior=prior)
 
     def _add_turn(
         self, found: dict[int, _Candidate], index: int, why: str, since: float | None
@@ -268,9 +270,7 @@ class _Placing:
             one = found[index] = _Candidate(index, why, since)
         elif one.since is None or since < one.since:
             one.since = since
-        goes_on = 1.0 if index < view.shared or view.turns > 1 else view.growth
-        if index == self._tail and index > view.shared:
-            goes_on = view.growth
+        goes_on = view.growth if index > view.shared else view.next_turn
         chances = one.chance
         for ttl, soon in self._next_turn.items():
             chance = goes_on * soon

@@ -34,7 +34,8 @@ class View(Struct, frozen=True, kw_only=True):
         stays: Chance that tools, or a system prompt, that are new are sent again.
         gaps: Between requests of this lane.
         book_gaps: Between requests of any lane.
-        growth: Chance that the next request of the lane has all of this one.
+        growth: Chance that the lane has a next request, which has all of this one.
+        next_turn: Chance that it has one.
         siblings: Other lanes that began where this one did.
         turns: Requests of the lane before this one, the first not counted.
         trust: Share of what we expected to be read that was.
@@ -53,6 +54,7 @@ class View(Struct, frozen=True, kw_only=True):
     boundaries: Mapping[int, tuple[Spot, float | None]] = {}
     stays: Mapping[Tier, float] = {}
     growth: float = 0.0
+    next_turn: float = 0.0
     siblings: int = 0
     turns: int = 0
     trust: float = 1.0

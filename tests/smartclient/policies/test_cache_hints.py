@@ -230,7 +230,7 @@ def test_keys_share_nothing_and_are_not_kept():
         _, reply = sent(policy, call)
         told(reply, counts())
 
-    lanes = policy._made[0].lanes
+    lanes = policy._hinter().lanes
     assert len(lanes) == 2
     assert "key-of" not in str(list(lanes._books))
 
@@ -367,3 +367,14 @@ def test_headers_are_seen_by_the_prompt_s_walk():
         sent(policy, call)
 
     assert [mark for mark in call.trace.cache.placed if mark != "system"] == []
+
+
+def test_a_forked_child_begins_anew(monkeypatch):
+    """Its parent's locks may have been held by a thread that it does not have."""
+    policy = hints()
+    sent(policy, prompt())
+    parents = policy._hinter()
+
+    monkeypatch.setattr("os.getpid", lambda: -1)
+
+    assert policy._hinter() is not parents

@@ -282,3 +282,15 @@ def test_whatever_is_sent_a_plan_can_be_sent(steps, is_full):
         assert blocks == sorted(set(blocks))
         assert ttls == sorted(ttls, key=["1h", "5m"].index)
         assert is_full or all(block <= talk.ticket.shared for block in blocks)
+
+
+def test_conversations_that_end_after_two_turns_are_no_longer_marked():
+    """Each is sent twice, and what the second one writes is never read."""
+    talk, last = Talk(), []
+    for number in range(12):
+        system = f"{number} {LONG}"
+        talk.send(said("one " * 60, system=system))
+        last.append(talk.send(said("one " * 60, "yes", "two", system=system)))
+
+    assert last[0].marks
+    assert [plan.marks for plan in last[-3:]] == [()] * 3
