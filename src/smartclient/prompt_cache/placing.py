@@ -287,7 +287,8 @@ class _Placing:
         """
         view, own = self._view, self._own
         hit = self._read_by([*own, *(one.block for one in candidates)])
-        covered = 0.0 if hit is None else view.tokens(hit)
+        # What we believe to be held may not be: then it is written again.
+        covered = 0.0 if hit is None else view.tokens(hit) * view.trust
         fixed = sorted(own)
         before, accepted = 0.0, []
         for one in candidates:
@@ -297,23 +298,31 @@ class _Placing:
             if one.block in own or end * self._spread < self._least:
                 continue
             new = 0.0 if is_free else max(0.0, end - max(before, covered))
-            one.ttl, one.value = self._best(one, end - before, new)
+            found = 0.0
             if one.block == self._entry and self._read_by(own) != hit:
-                one.value += (1.0 - self._terms.read) * covered  # what it finds now
+                found = (1.0 - self._terms.read) * covered  # by this very request
+            one.ttl, one.value = self._best(one, end - before, new, found)
             if one.value > 0:
                 accepted.append(one)
                 before = end
         return accepted
 
-    def _best(self, one: _Candidate, stretch: float, new: float) -> tuple[str, float]:
-        """The time to live that pays best, and what it is worth, in tokens of input."""
+    def _best(self, one: _Candidate, stretch: float, new: float, found: float) -> tuple[str, float]:
+        """The time to live that pays best, and what it is worth, in tokens of input.
+
+        Args:
+            stretch: Tokens from the mark before it.
+            new: Those of them that it would write.
+            found: What it saves this request itself.
+        """
         terms, trust, best, most = self._terms, self._view.trust, "", 0.0
         held = self._view.alive.get(one.block)
         for ttl in self._ttls:
             if not self._rules.is_full and (one.since is None or one.since >= terms.seconds[ttl]):
                 continue  # it was not sent before in time, which only the full mode does without
             reads = expected_reads(one.chance.get(ttl, 0.0) * trust)
-            value = reads * (1.0 - terms.read) * stretch - (terms.writes[ttl] - 1.0) * new
+            value = found + reads * (1.0 - terms.read) * stretch
+            value -= (terms.writes[ttl] - 1.0) * new
             if held is not None and held.ttl == ttl:
                 value += 1.0  # it is there already: no reason to change it
             if value > most:
