@@ -14,20 +14,22 @@ import smartclient
 # Adding a name is a feature, taking one away breaks somebody: both change this list.
 NAMES = {
     "smartclient": """
-        AsyncClient AuthenticationError CallReport Client EventTooLargeError ExchangeError
+        AsyncClient AuthenticationError Budget BudgetExceededError CallReport Client
+        EventTooLargeError ExchangeError
         IncompleteStreamError
         InvalidRequestError Ledger MalformedReplyError OverloadedError RateLimitError RefusedError
         PoolStats ServerError Settings SmartClientError StatusError Timeout last_report pool_stats
-        async_httpx2_client async_httpx_client httpx2_client httpx_client unwrap wrap
+        async_httpx2_client async_httpx_client httpx2_client httpx_client scope unwrap wrap
         """,
+    "smartclient.budgets": "Budget BudgetState Downgrade budgets_of",
     "smartclient.catalog": """
         Catalog Cost ImageTokens Mode ModelFacts Prices Rates Tier
         builtin catalog_of cost from_genai_prices model override read
         """,
     "smartclient.ledger": "Entry Ledger Total",
     "smartclient.prompt_cache": """
-        Block CacheSavings Drift Evidence MISS_KINDS Mark MarkUse Miss Move Served Tally Tier Walk
-        classify drift provider_diagnosis savings walk
+        Block CacheHints CacheSavings Drift Evidence KeepAlive MISS_KINDS Mark MarkUse Miss Move
+        Served Tally Tier Walk classify drift keep_alive prewarm provider_diagnosis savings walk
         """,
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
     "smartclient.tokens": """

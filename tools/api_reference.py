@@ -14,6 +14,7 @@ __all__ = ["PACKAGES", "PAGE", "main", "render"]
 
 PACKAGES = (
     "smartclient",
+    "smartclient.budgets",
     "smartclient.catalog",
     "smartclient.ledger",
     "smartclient.prompt_cache",

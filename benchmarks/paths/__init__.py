@@ -44,6 +44,13 @@ _ALL = (
     Path("net.pool", 1000, "queue a call, hand a connection over, release and take it"),
     Path("policies.retry", 200, "a 529 with Retry-After, the wait, a 200, without I/O"),
     Path("tokens.count_chat", 5, "count a chat of 200 messages, 100 KB, none seen before"),
+    Path(
+        "cache.place_10kb",
+        20,
+        "read a chat of 10 KB that was sent before, place its marks, write them",
+    ),
+    Path("cache.place_100kb", 10, "the same with 100 KB"),
+    Path("cache.place_1mb", 5, "the same with 1 MB"),
     Path("client.unary_call", 100, "one call of the blocking Client over loopback"),
     Path("client.streamed_call", 20, "one streamed call with 100 text events in one burst"),
     Path("server.scheduler_step", 32, "schedule and commit one token for 64 sequences"),

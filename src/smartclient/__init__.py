@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ._call import Timeout
 from ._errors import (
     AuthenticationError,
+    BudgetExceededError,
     EventTooLargeError,
     ExchangeError,
     IncompleteStreamError,
@@ -24,8 +25,10 @@ from .client import AsyncClient, Client, last_report
 from .report import CallReport
 
 if TYPE_CHECKING:
+    from . import budgets as budgets
     from . import catalog as catalog
     from . import prompt_cache as prompt_cache
+    from . import stores as stores
     from . import tokens as tokens
     from ._http_clients import (
         async_httpx2_client,
@@ -33,13 +36,17 @@ if TYPE_CHECKING:
         httpx2_client,
         httpx_client,
     )
+    from ._scope import scope
     from ._wrap import unwrap, wrap
+    from .budgets import Budget
     from .ledger import Ledger
     from .net.stats import PoolStats, pool_stats
 
 __all__ = [
     "AsyncClient",
     "AuthenticationError",
+    "Budget",
+    "BudgetExceededError",
     "CallReport",
     "Client",
     "EventTooLargeError",
@@ -63,6 +70,7 @@ __all__ = [
     "httpx_client",
     "last_report",
     "pool_stats",
+    "scope",
     "unwrap",
     "wrap",
 ]
@@ -70,18 +78,19 @@ __all__ = [
 
 _LATER = {
     "Ledger": "ledger",
+    "Budget": "budgets",
     "PoolStats": "net.stats",
     "async_httpx2_client": "_http_clients",
     "async_httpx_client": "_http_clients",
     "httpx2_client": "_http_clients",
     "httpx_client": "_http_clients",
     "pool_stats": "net.stats",
+    "scope": "_scope",
     "unwrap": "_wrap",
     "wrap": "_wrap",
 }
-_PACKAGES = frozenset(
-    {"catalog", "prompt_cache", "tokens"}
-)  # attributes too: `smartclient.tokens.count`
+# Attributes too: `smartclient.tokens.count`.
+_PACKAGES = frozenset({"budgets", "catalog", "prompt_cache", "stores", "tokens"})
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@ Every error this package raises:
 
 * SmartClientError
   x RefusedError              the call was not sent
+    - BudgetExceededError     it could use more than its budget has left
   x ExchangeError             the call was sent, or tried, and no reply came, or not all of it
   x StatusError               the provider answered, and its answer is an error
     - InvalidRequestError     3xx, 400, 404, 413, 422: sending it again cannot help
@@ -24,6 +25,7 @@ from typing import Any, Literal
 
 __all__ = [
     "AuthenticationError",
+    "BudgetExceededError",
     "EventTooLargeError",
     "ExchangeError",
     "ExchangeKind",
@@ -98,6 +100,42 @@ class RefusedError(SmartClientError):
 
     status = 400
     hint = ""
+
+
+class BudgetExceededError(RefusedError):
+    """The call could use more than its budget has left.
+
+    Attributes:
+        budget: Name of the budget.
+        tag: Whose account it is, where each tag has its own.
+        meter: `dollars`, `tokens` or `requests`.
+        limit: What the budget allows in a window.
+        spent: What calls have come to.
+        held: What calls that are still out may come to.
+        asked: What this call may use: its input and the longest answer to it.
+        resets_at: When the window ends, in Unix seconds; `None`: never.
+    """
+
+    status = 402
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        budget: str,
+        meter: str,
+        limit: float,
+        spent: float,
+        held: float,
+        asked: float,
+        tag: str | None = None,
+        resets_at: float | None = None,
+        hint: str = "",
+    ) -> None:
+        self.budget, self.tag, self.meter, self.limit = budget, tag, meter, limit
+        self.spent, self.held, self.asked, self.resets_at = spent, held, asked, resets_at
+        self.hint = hint
+        super().__init__(f"{message} ({hint})" if hint else message)
 
 
 class ExchangeError(SmartClientError):

@@ -135,7 +135,11 @@ class Tap(Protocol):
         ...
 
     def after(self, outcome: Outcome) -> Flow[None]:
-        """Do what is due once the body has ended."""
+        """Do what is due once the body has ended.
+
+        Called at once, also by a finalizer, in whichever thread that runs; the flow is run
+        when there is somebody to wait for it, which for a dropped body is the next call.
+        """
         ...
 
 

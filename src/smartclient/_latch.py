@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-import threading
+from _thread import TIMEOUT_MAX, allocate_lock
 from collections import deque
 from collections.abc import Callable
+from math import inf
 
 from ._clock import under_trio
 
@@ -16,7 +17,7 @@ class Latch:
     """Closed until somebody sets it; then open for good.
 
     `set` is a plain call that never blocks and takes no lock, so that a finalizer, which may
-    run anywhere, can make it.
+    run anywhere, can make it: also in the middle of a wait, in the thread that waits.
     """
 
     __slots__ = ("_is_set", "_wakers")
@@ -43,13 +44,16 @@ class Latch:
         """Block this thread until it is set, at most `timeout` seconds; whether it is."""
         if self._is_set:
             return True
-        event = threading.Event()
-        self._wakers.append(event.set)
+        # Not an Event, whose `set` takes a lock that this very thread may hold.
+        gate = allocate_lock()
+        gate.acquire()
+        self._wakers.append(gate.release)
+        seconds = -1.0 if timeout is None else min(max(timeout, 0.0), TIMEOUT_MAX)
         try:
             # Looked at again: who sets it now may have seen no waker.
-            return self._is_set or event.wait(timeout) or self._is_set
+            return self._is_set or gate.acquire(timeout=seconds) or self._is_set
         finally:
-            self._forget(event.set)
+            self._forget(gate.release)
 
     async def wait_async(self, timeout: float | None = None) -> bool:
         """The same for whichever async library runs."""
@@ -68,8 +72,10 @@ class Latch:
                 woken.set_result(None)
 
         def wake() -> None:
-            if not loop.is_closed():
+            try:
                 loop.call_soon_threadsafe(open_it)
+            except RuntimeError:  # it is closed, and so gone is who waited there
+                return
 
         self._wakers.append(wake)
         try:
@@ -92,7 +98,7 @@ class Latch:
         self._wakers.append(wake)
         try:
             if not self._is_set:
-                with trio.move_on_after(timeout if timeout is not None else float("inf")):
+                with trio.move_on_after(max(timeout, 0.0) if timeout is not None else inf):
                     await event.wait()
             return self._is_set
         finally:

@@ -6,13 +6,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from . import _observers
 from ._call import Call, Reply
-from ._flow import Flow, Policy, compose, finish
+from ._flow import Ask, Effect, Flow, Next, Policy, compose, finish
+from ._scope import current_scope
 from ._settings import Settings
 from .report import CallReport, Later
 
-if TYPE_CHECKING:  # most programs count no tokens
+if TYPE_CHECKING:  # most programs have no budget, and count no tokens
+    from .policies.budget import Budgets
     from .tokens import Calibrator
 
 __all__ = ["Pipeline", "finish_at_exit"]
@@ -30,10 +34,14 @@ class Pipeline:
 
         self.settings = settings
         self.clock = settings.clock
+        self._hints: Policy | None = None
         self._newest: Later | None = None
         self._calibrators: list[Calibrator] = []
         self.leftovers: deque[Flow[None]] = deque()
-        self._chain = compose(self._policies())
+        self._budgets: Budgets | None = None
+        # Two chains, so that calls without scope and budget pay for neither.
+        self._limited: Next | None = None
+        self._chain = self._limited_chain() if settings.budgets else compose(self._policies([]))
         # By a weak reference: what is left holds its pipeline, and would keep it until then.
         finalize(self, finish_at_exit, ref(self))
 
@@ -58,20 +66,42 @@ class Pipeline:
     def flow(self, call: Call) -> Flow[Reply]:
         """Send `call` through every policy."""
         if self.leftovers:
-            yield from self.finish()
-        return (yield from self._chain(call))
+            yield from finish(self.leftovers)
+        scope = current_scope()
+        if scope is None:
+            return (yield from self._chain(call))
+        return (yield from self._limited_chain()(replace(call, scope=scope)))
 
     def finish(self) -> Flow[None]:
-        """Do what dropped bodies left to do."""
-        return finish(self.leftovers)
+        """Do what dropped bodies left to do, and what stores are owed."""
+        yield from finish(self.leftovers)
+        if self._budgets is not None:
+            yield from self._budgets.finish()
 
-    def _policies(self) -> list[Policy]:
+    def _limited_chain(self) -> Next:
+        """With the policies of scopes and budgets, made when they are first needed."""
+        if self._limited is None:
+            from .policies.budget import Budgets
+            from .policies.deadline import Deadlines
+
+            self._budgets = Budgets(
+                clock=self.clock,
+                leftovers=self.leftovers,
+                budgets=self.settings.budgets,
+                calibrator=self.calibrator,
+                catalog=self.settings.catalog,
+            )
+            # The deadline first: it bounds the wait for a budget too.
+            self._limited = compose(self._policies([Deadlines(clock=self.clock), self._budgets]))
+        return self._limited
+
+    def _policies(self, limits: list[Policy]) -> list[Policy]:
         # Imported here, so that `import smartclient` loads no policy.
         from .policies.retry import Retry
         from .policies.telemetry import Telemetry
 
         settings, clock = self.settings, self.clock
-        return [
+        policies: list[Policy] = [
             # Outermost: it reports what the caller saw, all attempts included.
             Telemetry(
                 clock=clock,
@@ -79,6 +109,8 @@ class Pipeline:
                 catalog=settings.catalog,
                 calibrator=lambda: self.calibrator,
             ),
+            # Around retry: every attempt settles into the one reservation of its call.
+            *limits,
             # Inside telemetry, so that every attempt is in the report.
             Retry(
                 clock=clock,
@@ -91,6 +123,15 @@ class Pipeline:
                 resend_after_timeout=settings.resend_after_timeout,
             ),
         ]
+        if self._hints is None and settings.cache_hints is not None:
+            from .policies.cache_hints import Hints
+
+            # One for all chains: what it knows of the prompts is the client's.
+            self._hints = Hints(clock=clock, hints=settings.cache_hints, catalog=settings.catalog)
+        if self._hints is not None:
+            # Innermost: its marks are for the one model and address that are really called.
+            policies.append(self._hints)
+        return policies
 
     def _publish(self, report: Later) -> None:
         self._newest = report
@@ -103,15 +144,28 @@ class Pipeline:
 def finish_at_exit(pipeline: Callable[[], Pipeline | None]) -> None:
     """Do what dropped bodies left to do, as far as it needs no connection and no wait.
 
+    Stores are told what they are owed: nobody would else let go of what calls hold there.
+
     Args:
         pipeline: A weak reference. One that was collected is not finished then: it may be
             collected in any thread, whatever locks that holds.
     """
     alive = pipeline()
     while alive is not None and alive.leftovers:
-        leftover = alive.leftovers.popleft()
-        next(leftover, None)
-        leftover.close()
+        _finish_now(alive.leftovers.popleft())
+
+
+def _finish_now(flow: Flow[None]) -> None:
+    effect: Effect | None = next(flow, None)
+    try:
+        while isinstance(effect, Ask):
+            effect = flow.send(effect.store.do(effect.operation))
+    except StopIteration:
+        return
+    except Exception:  # the next one is due too
+        _observers.failed("what a dropped body left to do failed at exit", flow)
+    finally:
+        flow.close()
 
 
 def _keep(ledger: Any, report: Later, at: float) -> None:

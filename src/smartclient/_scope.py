@@ -56,15 +56,19 @@ def scope(
 
     Raises:
         TypeError: One of them is of another type.
-        ValueError: An empty tag, or a deadline that is not above 0.
+        ValueError: An empty tag, a deadline that is not above 0, or a budget inside a smaller
+            one, whose limit can never be reached.
     """
     _check(tag, deadline)
+    outer = _current.get() or Scope()
     if budget is not None:
         from .budgets import Budget  # only programs with one load it
+        from .budgets.checks import check_inside
 
         if not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, not {type(budget).__name__}")
-    outer = _current.get() or Scope()
+        for around, _ in outer.budgets:
+            check_inside(budget, around)
     at = None if deadline is None else monotonic() + deadline
     inner = Scope(
         tags=outer.tags if tag is None else (*outer.tags, tag),

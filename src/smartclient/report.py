@@ -128,6 +128,7 @@ class CallReport(Struct, frozen=True, kw_only=True):
         cost_missing: What is not known: a price, the final counts of an answer that was cut.
         cache: What became of the prompt cache, where somebody looked.
         budget_left: Of each budget of the call: dollars, tokens or requests.
+        downgraded: What a budget without room changed in the request.
         tags: Of the `smartclient.scope` blocks that the call was made in, the outermost first.
         finish: Why the model stopped, in the provider's word.
         request_id: What to quote to the provider.
@@ -154,6 +155,7 @@ class CallReport(Struct, frozen=True, kw_only=True):
     cost_missing: tuple[str, ...] = ()
     cache: CacheReport | None = None
     budget_left: Mapping[str, Mapping[str, float]] | None = None
+    downgraded: str | None = None
     tags: tuple[str, ...] = ()
     finish: str | None = None
     request_id: str | None = None

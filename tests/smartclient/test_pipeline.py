@@ -12,14 +12,17 @@ from collections import deque
 
 from msgspec.structs import replace
 
-from smartclient._flow import Exchange, Outcome, Peek, Sleep, sleep
+from smartclient import Budget, scope
+from smartclient._flow import Exchange, Outcome, Peek, Sleep, ask, sleep
 from smartclient._pipeline import Pipeline, finish_at_exit
 from smartclient._scope import Scope
 from smartclient._settings import Settings
 from smartclient.ledger import Ledger
+from smartclient.stores import Read
 from smartclient.testing import OVERLOADED, ManualClock, a_call, a_reply, play
 from smartclient.tokens import Calibrator, TokenCount
 from smartclient.wire import Usage
+from tests.smartclient.budgets.spending import FailingStore
 
 
 def a_pipeline(**options):
@@ -172,6 +175,74 @@ def test_an_observer_that_raises_breaks_nothing(caplog):
     assert pipeline.last_report is not None
     assert "on_report failed" in caplog.text
     assert "disk full" in caplog.text
+
+
+# Scopes and budgets.
+
+
+def test_without_scope_and_budget_no_policy_of_theirs_is_loaded():
+    code = (
+        "import sys\n"
+        "from smartclient._pipeline import Pipeline\n"
+        "from smartclient._settings import Settings\n"
+        "from smartclient.testing import a_call, a_reply, play\n"
+        "play(Pipeline(Settings()).flow(a_call()), [a_reply(), None])\n"
+        "print(*[name for name in sys.modules if 'budget' in name or 'deadline' in name])\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert (done.stdout, done.stderr) == ("\n", "")
+
+
+def test_a_call_knows_the_scopes_that_it_was_made_in():
+    pipeline, call = a_pipeline(), a_call()
+
+    with scope(tag="app"), scope(tag="ann"):
+        _, asked = play(pipeline.flow(call), [a_reply(), None])
+    _, outside = play(pipeline.flow(call), [a_reply(), None])
+
+    assert asked[0].call.scope.tags == ("app", "ann")
+    assert outside == [Exchange(call), outside[1]]
+
+
+def test_a_scope_without_a_tag_bounds_its_calls():
+    with scope(deadline=5.0):
+        _, asked = play(a_pipeline().flow(a_call()), [a_reply(), None])
+
+    assert asked[0].call.timeout.total is not None
+
+
+def test_stores_are_told_at_exit_what_they_are_owed():
+    store = FailingStore()
+    budget = Budget(tokens=1000, store=store)
+    pipeline = a_pipeline(budgets=[budget])
+    flow = pipeline.flow(a_call())
+    flow.send(store.do(next(flow).operation))  # the reservation is made, the call is sent
+    assert budget.state().held["tokens"] > 8
+
+    flow.close()  # as the collector does with a call whose task is gone
+    finish_at_exit(weakref.ref(pipeline))
+
+    assert budget.state().held["tokens"] == 0
+
+
+def test_a_store_that_fails_at_exit_keeps_nothing_else_from_being_done(caplog):
+    store, seen = FailingStore(), []
+    store.is_down = True
+    pipeline = a_pipeline()
+    pipeline.leftovers.extend([ask(store, Read((), 0.0)), a_note(seen, "told")])
+
+    finish_at_exit(weakref.ref(pipeline))
+
+    assert seen == ["told"]
+    assert "failed at exit" in caplog.text
+
+
+def test_closing_tells_stores_what_they_are_owed():
+    pipeline = a_pipeline(budgets=[Budget(tokens=1000)])
+
+    assert list(pipeline.finish()) == []
 
 
 def test_a_client_prices_by_its_own_catalog():

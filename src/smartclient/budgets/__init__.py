@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from .budget import Budget
+from .budget import Budget, Downgrade, budgets_of
+from .state import BudgetState
 
-__all__ = ["Budget"]
+__all__ = ["Budget", "BudgetState", "Downgrade", "budgets_of"]

@@ -18,7 +18,7 @@ from ..wire import Usage
 from .exact import per_million, plus, times
 from .facts import Mode, ModelFacts, Prices, Rates, Tier
 
-__all__ = ["Cost", "cost"]
+__all__ = ["Cost", "bounds", "cost", "rates"]
 
 _NOTHING, _ONE = Decimal(0), Decimal(1)
 _ROUNDING = Context(prec=100)
@@ -103,18 +103,57 @@ def cost(
         faults.append("prices")
     if faults or facts.prices is None or usage.input_tokens is None:
         return Cost(model=facts.name, missing=tuple(faults))
-    tier_name = _SAME_TIER.get(service_tier or "", service_tier)
-    mode, unknown = _mode(facts.prices, tier_name, batch=batch, speed=speed)
-    factor = _ONE if geo in _EVERYWHERE else facts.prices.geos.get(geo or "")
-    if factor is None:
-        unknown.append(f"geo {geo!r}")
+    mode, factor, unknown = _served(facts.prices, service_tier, batch=batch, geo=geo, speed=speed)
     if unknown or factor is None:
         return Cost(model=facts.name, missing=tuple(unknown))
-    rates, above = _rates(facts.prices, mode, usage.input_tokens)
-    found = _added(facts.name, usage, rates, factor, above)
+    prices, above = _rates(facts.prices, mode, usage.input_tokens)
+    found = _added(facts.name, usage, prices, factor, above)
     if usage.is_final:
         return found
     return replace(found, total=None, missing=(*found.missing, "final output tokens"))
+
+
+def rates(
+    facts: ModelFacts | None,
+    input_tokens: int,
+    *,
+    service_tier: str | None = None,
+    geo: str | None = None,
+    speed: str | None = None,
+) -> Rates | None:
+    """The prices of a request of so many input tokens, which `cost` would add up.
+
+    `None` where they, or a way to be served, are unknown.
+    """
+    if facts is None or facts.prices is None:
+        return None
+    mode, factor, unknown = _served(facts.prices, service_tier, batch=False, geo=geo, speed=speed)
+    if unknown or factor is None:
+        return None
+    found, _ = _rates(facts.prices, mode, input_tokens)
+    return _multiplied(found, None, factor)
+
+
+def bounds(facts: ModelFacts) -> tuple[int, ...]:
+    """Input tokens above which a request may have other prices, rising."""
+    prices = facts.prices
+    if prices is None:
+        return ()
+    modes = [*prices.service_tiers.values(), *prices.speeds.values()]
+    tiers = [*prices.tiers, *(tier for mode in modes for tier in mode.tiers or ())]
+    return tuple(sorted({tier.above for tier in tiers}))
+
+
+def _served(
+    prices: Prices, service_tier: str | None, *, batch: bool, geo: str | None, speed: str | None
+) -> tuple[Mode | None, Decimal | None, list[str]]:
+    """How a call is served, what its place multiplies, and what is not known about that."""
+    tier_name = _SAME_TIER.get(service_tier or "", service_tier)
+    mode, unknown = _mode(prices, tier_name, batch=batch, speed=speed)
+    factor = _ONE if geo in _EVERYWHERE else prices.geos.get(geo or "")
+    if factor is None:
+        unknown.append(f"geo {geo!r}")
+    return mode, factor, unknown
 
 
 def _faults(usage: Usage) -> list[str]:

@@ -203,8 +203,8 @@ def late(error: ExchangeError, deadline: Deadline | None, *, stage: str) -> Exch
         case "total":
             message = (
                 f"the call to {error.origin} was not done after {waited}, in stage {stage} "
-                f"(timeout.total is {waited}, with all attempts and waits); raise it, or ask "
-                "for less"
+                f"(timeout.total is {waited}, or that was left of its scope, with all attempts "
+                "and waits); raise it, or ask for less"
             )
     return ExchangeError(
         message,

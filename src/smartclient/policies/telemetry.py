@@ -78,6 +78,7 @@ class Telemetry:
             trace.backoffs,
             trace.cache,
             trace.budget_left,
+            trace.downgraded,
         )
         trace.report = Later(partial(_report, notes, outcome, known, self._catalog))
         self._publish(trace.report)
@@ -174,6 +175,7 @@ class _Known(NamedTuple):
     backoffs: tuple[Span, ...]
     cache: CacheReport | None
     budget_left: Mapping[str, Mapping[str, float]] | None
+    downgraded: str | None
 
 
 def _report(
@@ -206,6 +208,7 @@ def _report(
         cost_missing=bill.missing,
         cache=known.cache,
         budget_left=known.budget_left,
+        downgraded=known.downgraded,
         tags=known.tags,
         finish=notes.finish,
         request_id=notes.headers.get(adapter.request_id_header) if adapter else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .memory import MemoryStore
 from .operations import (
     Account,
     Amount,
@@ -20,6 +21,7 @@ __all__ = [
     "Amount",
     "Balance",
     "Booking",
+    "MemoryStore",
     "Operation",
     "Read",
     "Reserve",

@@ -108,7 +108,7 @@ class Reserved(Struct, frozen=True):
     """How a `Reserve` went.
 
     Attributes:
-        balances: Of each account: after it, or where it was refused as they stand.
+        balances: Of each account, as it stands, where it was refused; else they may be left out.
         short: Index of the first account without room, and the meter; `None`: all is held.
     """
 

@@ -130,10 +130,24 @@ class _Ending:
 
 
 def _last(tap: Tap, outcome: Outcome) -> Flow[None]:
+    """What `tap` has to do now; it is asked at once, however late its flow is run."""
     try:
-        yield from tap.after(outcome)
+        flow = tap.after(outcome)
     except Exception:  # an observer must not break the reply that it observes
         _observers.failed("a tap failed at the end of a body", tap)
+        return _nothing()
+    return _watched(flow, tap)
+
+
+def _watched(flow: Flow[None], tap: Tap) -> Flow[None]:
+    try:
+        yield from flow
+    except Exception:  # an observer must not break the reply that it observes
+        _observers.failed("a tap failed at the end of a body", tap)
+
+
+def _nothing() -> Flow[None]:
+    yield from ()
 
 
 class Body(_Ending):

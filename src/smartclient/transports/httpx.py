@@ -19,7 +19,7 @@ import msgspec
 
 from .._call import Call, Reply, Timeout, Trace
 from .._clock import under_trio
-from .._errors import ExchangeError
+from .._errors import ExchangeError, RefusedError
 from .._pipeline import Pipeline
 from ..net.options import MOST_SECONDS
 from ..wire import recognise
@@ -27,6 +27,7 @@ from .attempts import RETRY_COUNT, AsyncAttempts, Attempts, CallContext, call_co
 from .below import Below
 from .driver import AsyncConnector, AsyncPerformer, Connector, Performer
 from .inner import AsyncInner, Inner, address_of, as_family, body_of, headers_of
+from .refused import as_reply
 
 __all__ = ["AsyncTransport", "CallContext", "Transport", "call_context", "family_of"]
 
@@ -101,6 +102,7 @@ class _Adapter:
             max_retries=context.max_retries,
             max_event_bytes=self.pipeline.settings.max_event_bytes,
             is_renewable=context.is_prepared and context.renew is not None,
+            is_prepared=context.is_prepared,
         )
 
     def _timeout(self, request: Any) -> Timeout:
@@ -154,6 +156,8 @@ class Transport(_Adapter):
         try:
             call = self._call(request, context)
             reply = Attempts(connector, self.pipeline, context, call).send()
+        except RefusedError as error:
+            return as_reply(error, self.family, request)
         except ExchangeError as error:
             raise as_family(error, self.family, request) from error.__cause__
         stream = _streams(self.family)[0](reply, self.family, request, context.sdk)
@@ -198,6 +202,8 @@ class AsyncTransport(_Adapter):
         try:
             call = self._call(request, context)
             reply = await AsyncAttempts(connector, self.pipeline, context, call).send()
+        except RefusedError as error:
+            return as_reply(error, self.family, request)
         except ExchangeError as error:
             raise as_family(error, self.family, request) from error.__cause__
         stream = _streams(self.family)[1](reply, self.family, request, context.sdk)

@@ -240,6 +240,41 @@ def test_a_tap_that_fails_at_the_end_breaks_nothing(world, caplog, end):
     assert "the store is away" in caplog.text
 
 
+class Prompt(Watch):
+    """A tap that is done as soon as it is asked; `fails` if it is told to."""
+
+    def __init__(self, *, fails=False) -> None:
+        super().__init__()
+        self._fails = fails
+
+    def after(self, outcome):
+        if self._fails:
+            raise RuntimeError("the store is away")
+        self.outcomes.append(outcome)
+        return iter(())
+
+
+def test_a_tap_is_asked_at_once_however_late_its_flow_is_run(world):
+    prompt, leftovers = Prompt(), deque()
+    reply, _ = world.reply(a_stream(START), taps=[prompt], leftovers=leftovers)
+
+    reply.handle.cut()
+
+    assert [outcome.kind for outcome in prompt.outcomes] == ["cut"]
+    assert len(leftovers) == 1
+
+
+def test_a_tap_that_fails_when_it_is_asked_breaks_nothing(world, caplog):
+    watch = Watch()
+    reply, _ = world.reply(a_stream(), taps=[Prompt(fails=True), watch])
+
+    with caplog.at_level(logging.ERROR, "smartclient"):
+        world.do(reply.handle.next())
+
+    assert len(watch.outcomes) == 1
+    assert "the store is away" in caplog.text
+
+
 @pytest.mark.parametrize(
     "interruption",
     [

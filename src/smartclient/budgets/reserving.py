@@ -1,0 +1,274 @@
+"""Taking what a call may use from every budget around it, or from none."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from .. import _observers
+from .._call import Call
+from .._clock import Clock
+from .._errors import BudgetExceededError
+from .._flow import Flow, ask
+from .._latch import Latch
+from ..stores import Account, Amount, Balance, Reserve, Reserved, Store, StoreError
+from ..stores.operations import Meter
+from .bill import NOTHING
+from .budget import Downgrade
+from .counters import Counter
+from .downgrade import cheaper, shorter
+from .quote import Quote, Quotes
+from .refusal import exceeded, not_counted, unpriced
+from .settling import Hold, Part, Settling
+from .waiting import Wait
+
+__all__ = ["Reserving"]
+
+_MOST_DOWNGRADES = 4  # others may take the room that an edit was made for
+
+
+class _Short(Struct, frozen=True):
+    """Where there was no room, and how all accounts of that store stand."""
+
+    store: Store
+    counter: Counter
+    account: Account
+    balance: Balance
+    meter: Meter
+    places: tuple[tuple[Account, Balance], ...]
+
+
+class Reserving:
+    """Reserves for the calls of one client.
+
+    Args:
+        leftovers: What is to be done when nothing can be waited for now.
+    """
+
+    def __init__(
+        self, *, clock: Clock, quotes: Quotes, settling: Settling, leftovers: deque[Flow[None]]
+    ) -> None:
+        self._clock, self._quotes, self._settling = clock, quotes, settling
+        self._leftovers = leftovers
+
+    def at_once(self, counters: Sequence[Counter], quote: Quote) -> Hold | None:
+        """Hold it by plain calls, where every store is quick and there is room for all.
+
+        `None`: `reserve` has to see to it.
+        """
+        for counter in counters:
+            store = counter.budget.store
+            if counter.line.tickets or store is None or not store.is_quick:
+                return None
+        if self._settling.is_owing:
+            return None
+        now, amount = self._clock.now(), quote.amount
+        parts: list[Part] = []
+        for store, group in _by_store(counters):
+            accounts = tuple([counter.account_at(now) for counter in group])
+            if len(group) > 1:
+                group, accounts = _once_each(group, accounts)
+            if not _has_room(store, accounts, amount, now):
+                if parts:  # all quick, so it is done when this returns
+                    self._settling.settle(self._settling.hold(tuple(parts)), NOTHING)
+                return None
+            parts.append(Part(store, group, accounts, amount))
+        return self._settling.hold(tuple(parts))
+
+    def reserve(
+        self, call: Call, counters: Sequence[Counter], quote: Quote
+    ) -> Flow[tuple[Call, Quote, Hold]]:
+        """Hold what `call` may use; the call to send, which may be a downgraded one.
+
+        Raises:
+            RefusedError: It does not fit, not in time, or nobody can tell.
+        """
+        wait, num_downgrades = Wait(call, self._clock), 0
+        try:
+            while True:
+                has_time = yield from self._turn(counters, wait)
+                changed = wait.changed
+                found = yield from self._take(counters, quote.amount)
+                if isinstance(found, Hold):
+                    return call, quote, found
+                on_limit = found.counter.budget.on_limit
+                if isinstance(on_limit, Downgrade) and num_downgrades < _MOST_DOWNGRADES:
+                    num_downgrades += 1
+                    edited = self._downgraded(call, quote, found, on_limit)
+                    if edited is not None:
+                        call, quote = edited
+                        continue
+                may_wait = on_limit == "wait" and has_time
+                if not may_wait or not (yield from self._wait(found, quote.amount, wait, changed)):
+                    raise self._refusal(found, quote.amount, wait)
+        finally:
+            wait.leave()
+
+    def _turn(self, counters: Sequence[Counter], wait: Wait) -> Flow[bool]:
+        """Stand behind whoever waits already; `False`: there was no time for that."""
+        if not wait.has_stood:
+            for counter in counters:
+                if counter.line.tickets and counter.budget.on_limit == "wait":
+                    wait.stand(counter)
+                    break
+            else:
+                return True
+        return (yield from wait.for_turn())
+
+    def _wait(self, short: _Short, amount: Amount, wait: Wait, changed: Latch | None) -> Flow[bool]:
+        """Wait until there may be room; `False`: there will be none in time."""
+        most = getattr(short.account, short.meter)
+        if getattr(amount, short.meter) > most:
+            return False
+        if changed is None or not wait.stands_for(short.counter):
+            wait.stand(short.counter)  # then asks again, with a latch that misses nothing
+            return True
+        state = short.counter.state(short.account, short.balance)
+        return (yield from wait.for_room(short.store, state, short.balance, short.meter, changed))
+
+    def quote(self, call: Call, counters: Sequence[Counter]) -> Quote:
+        """What `call` may use, in the meters that are limited.
+
+        Raises:
+            RefusedError: What it costs is unknown, and a budget does not let that pass.
+        """
+        is_priced = has_tokens = False
+        for counter in counters:
+            budget = counter.budget
+            is_priced = is_priced or budget.dollars is not None
+            has_tokens = has_tokens or budget.tokens is not None
+        if call.adapter is None or not (is_priced or has_tokens):
+            return Quote()
+        quote = self._quotes.of(call, is_priced=is_priced)
+        if is_priced and quote.tariff is None:
+            for counter in counters:
+                budget = counter.budget
+                if budget.dollars is not None and budget.unknown_price == "refuse":
+                    raise unpriced(budget, call.model)
+        return quote
+
+    def _refusal(self, short: _Short, amount: Amount, wait: Wait) -> BudgetExceededError:
+        return exceeded(
+            short.counter,
+            short.account,
+            short.balance,
+            short.meter,
+            amount,
+            now=self._clock.now(),
+            waited=wait.seconds if wait.has_stood else 0.0,
+        )
+
+    def _downgraded(
+        self, call: Call, quote: Quote, short: _Short, downgrade: Downgrade
+    ) -> tuple[Call, Quote] | None:
+        edited = shorter(call, quote, self._quotes, downgrade, short.places)
+        if edited is None:
+            is_priced = quote.tariff is not None
+            edited = cheaper(call, self._quotes, downgrade, is_priced=is_priced)
+        if edited is None:
+            return None
+        if quote.tariff is not None and edited[1].tariff is None:
+            return None  # of an unknown price is not known to be cheaper
+        changes = ", ".join(
+            f"{name} {(call.payload or {}).get(name)!r} -> {value!r}"
+            for name, value in (edited[0].payload or {}).items()
+            if (call.payload or {}).get(name) != value
+        )
+        trace, name = call.trace, short.counter.budget.name
+        before = f"{trace.downgraded}; " if trace.downgraded else ""
+        trace.downgraded = f"{before}budget {name!r}: {changes}"
+        _observers.warned("budget %r had no room for all of a call: %s", name, changes)
+        return edited
+
+    def _take(self, counters: Sequence[Counter], amount: Amount) -> Flow[Hold | _Short]:
+        """Hold `amount` in every store, or in none."""
+        now = self._clock.now()
+        parts: list[Part] = []
+        for store, group in _by_store(counters):
+            accounts = tuple([counter.account_at(now) for counter in group])
+            if len(group) > 1:
+                group, accounts = _once_each(group, accounts)
+            try:
+                if self._settling.is_owing and not (yield from self._settling.deliver(store)):
+                    raise StoreError("what it is owed could not be told")
+                reserved: Reserved = yield from ask(store, Reserve(accounts, amount, now))
+            except StoreError as error:
+                self._settling.failed(store, error)
+                closed = [one.budget for one in group if not one.budget.is_open_on_failure]
+                if not closed:
+                    continue  # not counted there
+                yield from self._give_back(parts)
+                raise not_counted(closed[0], error) from error
+            except BaseException:
+                self._let_go(parts)
+                raise
+            self._settling.answered(store)
+            if reserved.short is not None:
+                yield from self._give_back(parts)
+                index, meter = reserved.short
+                places = tuple(zip(accounts, reserved.balances, strict=True))
+                return _Short(store, group[index], *places[index], meter, places)
+            parts.append(Part(store, group, accounts, amount))
+        return self._settling.hold(tuple(parts))
+
+    def _give_back(self, parts: list[Part]) -> Flow[None]:
+        if parts:
+            yield from self._settling.settle(self._settling.hold(tuple(parts)), NOTHING)
+
+    def _let_go(self, parts: list[Part]) -> None:
+        """Give back while nothing can be waited for."""
+        if parts:
+            hold = self._settling.hold(tuple(parts))
+            self._leftovers.append(self._settling.settle(hold, NOTHING))
+
+
+def _has_room(store: Store, accounts: tuple[Account, ...], amount: Amount, now: float) -> bool:
+    """Whether a quick store holds it, which it does in the same step."""
+    try:
+        reserved: Reserved = store.do(Reserve(accounts, amount, now))
+    except StoreError:  # told again, and then seen to
+        return False
+    return reserved.short is None
+
+
+def _by_store(
+    counters: Sequence[Counter],
+) -> Sequence[tuple[Store, tuple[Counter, ...]]]:
+    """In their order; those that share a store are asked at once."""
+    if len(counters) == 1:
+        store = counters[0].budget.store
+        assert store is not None  # made when none was given
+        return [(store, (counters[0],))]
+    groups: dict[int, tuple[Store, list[Counter]]] = {}
+    for counter in counters:
+        store = counter.budget.store
+        assert store is not None  # made when none was given
+        groups.setdefault(id(store), (store, []))[1].append(counter)
+    return [(store, tuple(group)) for store, group in groups.values()]
+
+
+def _once_each(
+    counters: tuple[Counter, ...], accounts: tuple[Account, ...]
+) -> tuple[tuple[Counter, ...], tuple[Account, ...]]:
+    """Budgets of one name share an account: a call counts in it once, at the lower limit."""
+    found: dict[str, tuple[Counter, Account]] = {}
+    for counter, account in zip(counters, accounts, strict=True):
+        same = found.get(account.key)
+        if same is None:
+            found[account.key] = (counter, account)
+            continue
+        limits = {
+            meter: min(
+                (
+                    limit
+                    for limit in (getattr(account, meter), getattr(same[1], meter))
+                    if limit is not None
+                ),
+                default=None,
+            )
+            for meter in ("requests", "tokens", "nanodollars")
+        }
+        found[account.key] = (same[0], Account(account.key, **limits, expires=account.expires))
+    return tuple([one for one, _ in found.values()]), tuple([one for _, one in found.values()])
