@@ -23,6 +23,10 @@ NAMES = {
         Catalog Cost ImageTokens Mode ModelFacts Prices Rates Tier
         builtin catalog_of cost from_genai_prices model override read
         """,
+    "smartclient.stores": """
+        Account Amount Balance Booking Operation Read RedisStore Reserve Reserved SQLiteStore
+        Settle Store StoreError
+        """,
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
     "smartclient.tokens": """
         Calibrator DownloadError TokenCount count countable download exact

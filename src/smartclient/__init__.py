@@ -25,6 +25,7 @@ from .report import CallReport
 
 if TYPE_CHECKING:
     from . import catalog as catalog
+    from . import stores as stores
     from . import tokens as tokens
     from ._http_clients import (
         async_httpx2_client,
@@ -75,7 +76,7 @@ _LATER = {
     "unwrap": "_wrap",
     "wrap": "_wrap",
 }
-_PACKAGES = frozenset({"catalog", "tokens"})  # attributes too: `smartclient.tokens.count`
+_PACKAGES = frozenset({"catalog", "stores", "tokens"})  # attributes too: `smartclient.tokens.count`
 
 
 def __getattr__(name: str) -> Any:
