@@ -25,6 +25,7 @@ __all__ = [
     "LoopConnections",
     "LostError",
     "NoPlaceError",
+    "Progress",
 ]
 
 
@@ -36,13 +37,26 @@ class LostError(Exception):
     """An exchange failed, for the reason that is its cause.
 
     Attributes:
-        sent: The server may have seen the command.
         was_kept: The connection was open before.
     """
 
-    def __init__(self, *, sent: bool, was_kept: bool) -> None:
-        self.sent, self.was_kept = sent, was_kept
-        super().__init__(sent, was_kept)
+    def __init__(self, *, was_kept: bool) -> None:
+        self.was_kept = was_kept
+        super().__init__(was_kept)
+
+
+class Progress:
+    """How far one operation came, over all times that it was sent.
+
+    Attributes:
+        is_out: It was sent, and neither answered nor refused.
+        has_place: A connection is its own.
+    """
+
+    __slots__ = ("has_place", "is_out")
+
+    def __init__(self) -> None:
+        self.is_out = self.has_place = False
 
 
 class Errors(Struct, frozen=True):
@@ -104,7 +118,7 @@ class Connections:
         self._make, self._errors, self._most, self._timeout = make, errors, most, timeout
         self._threads = _Threads(most)
 
-    def exchange(self, *parts: Any) -> Any:
+    def exchange(self, progress: Progress, *parts: Any) -> Any:
         """Send one command; its answer. What was sent once may be sent a second time.
 
         Raises:
@@ -116,12 +130,12 @@ class Connections:
             raise NoPlaceError
         try:
             try:
-                return self._exchange(mine.idle, parts)
+                return self._exchange(mine.idle, progress, parts)
             except LostError as lost:
                 if not self._errors.calls_for_a_new_one(lost):
                     raise
             self.close()
-            return self._exchange(mine.idle, parts)
+            return self._exchange(mine.idle, progress, parts)
         finally:
             mine.places.release()
 
@@ -134,27 +148,28 @@ class Connections:
             except IndexError:  # asked for instead of looked for: threads share them
                 return
 
-    def _exchange(self, idle: deque[Connection], parts: tuple[Any, ...]) -> Any:
+    def _exchange(self, idle: deque[Connection], progress: Progress, parts: tuple[Any, ...]) -> Any:
         try:
             connection, was_kept = idle.pop(), True
         except IndexError:
             connection, was_kept = self._make(), False
-        sent = False
+        was_out, sends = progress.is_out, False
         try:
             if not was_kept:
                 connection.connect()
-            sent = True
+            sends = progress.is_out = True
             connection.send_command(*parts)
             answer = connection.read_response()
         except self._errors.refusals:
-            if sent:
+            progress.is_out = was_out
+            if sends:
                 idle.append(connection)
             else:
                 connection.disconnect()
             raise
         except self._errors.any as error:
             connection.disconnect()
-            raise LostError(sent=sent, was_kept=was_kept) from error
+            raise LostError(was_kept=was_kept) from error
         except BaseException:  # interrupted: what comes next on it is the answer to this
             connection.disconnect()
             raise
@@ -177,12 +192,6 @@ class _Loop:
         self.end: AsyncGenerator[None, None] | None = None
 
 
-class _Progress:
-    """How far an exchange came, for whoever ends it from outside."""
-
-    has_place = sent = False
-
-
 class LoopConnections:
     """Connections of each asyncio loop, with the arguments of `Connections`."""
 
@@ -192,7 +201,7 @@ class LoopConnections:
         self._make, self._errors, self._most, self._timeout = make, errors, most, timeout
         self._loops: dict[tuple[int, asyncio.AbstractEventLoop], _Loop] = {}
 
-    async def exchange(self, *parts: Any) -> Any:
+    async def exchange(self, progress: Progress, *parts: Any) -> Any:
         """Send one command; its answer. All of it within the timeout.
 
         Raises:
@@ -201,47 +210,49 @@ class LoopConnections:
         """
         import asyncio
 
-        mine, progress = await self._mine(), _Progress()
+        mine = await self._mine()
+        progress.has_place = False
         try:
             async with asyncio.timeout(self._timeout):
                 await mine.places.acquire()
                 progress.has_place = True
                 try:
-                    return await self._exchange(mine, parts, progress)
+                    return await self._exchange(mine, progress, parts)
                 except LostError as lost:
                     if not self._errors.calls_for_a_new_one(lost):
                         raise
                 while mine.idle:
                     await self._drop(mine, mine.idle.pop())
-                return await self._exchange(mine, parts, progress)
+                return await self._exchange(mine, progress, parts)
         except TimeoutError as error:
             if not progress.has_place:
                 raise NoPlaceError from None
-            raise LostError(sent=progress.sent, was_kept=False) from error
+            raise LostError(was_kept=False) from error
         finally:
             if progress.has_place:
                 mine.places.release()
 
-    async def _exchange(self, mine: _Loop, parts: tuple[Any, ...], progress: _Progress) -> Any:
+    async def _exchange(self, mine: _Loop, progress: Progress, parts: tuple[Any, ...]) -> Any:
         was_kept = bool(mine.idle)
         connection = mine.idle.pop() if was_kept else self._make()
-        sent = False
+        was_out, sends = progress.is_out, False
         try:
             if not was_kept:
                 mine.open.append(connection)
                 await connection.connect()
-            sent = progress.sent = True
+            sends = progress.is_out = True
             await connection.send_command(*parts)
             answer = await connection.read_response()
         except self._errors.refusals:
-            if sent:
+            progress.is_out = was_out
+            if sends:
                 mine.idle.append(connection)
             else:
                 await self._drop(mine, connection)
             raise
         except self._errors.any as error:
             await self._drop(mine, connection)
-            raise LostError(sent=sent, was_kept=was_kept) from error
+            raise LostError(was_kept=was_kept) from error
         except BaseException:  # cancelled: what comes next on it is the answer to this
             await self._drop(mine, connection)
             raise

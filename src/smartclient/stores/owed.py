@@ -33,7 +33,7 @@ class _Kept(Generic[T]):
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.items: deque[tuple[float, T]] = deque()
-        self.lock = threading.Lock()
+        self.lock, self.telling = threading.Lock(), threading.Lock()
         self.wake = threading.Event()
         self.has_thread = False
 
@@ -78,19 +78,20 @@ class Owed(Generic[T]):
     def flush(self) -> bool:
         """Tell all of it now; stops at the first that cannot be told. Whether none is left."""
         kept = self._mine()
-        while True:
-            try:
-                deadline, item = kept.items.popleft()
-            except IndexError:  # asked for instead of looked for: the thread takes them too
-                return True
-            if time.monotonic() > deadline:
-                self._give_up("it could not be told within %g s", self._keep)
-                continue
-            try:
-                self._tell(item)
-            except StoreError:
-                kept.items.appendleft((deadline, item))
-                return False
+        with kept.telling:  # else what the thread tells just now would seem to be told
+            while kept.items:
+                deadline, item = kept.items[0]
+                if time.monotonic() > deadline:
+                    self._give_up("it could not be told within %g s", self._keep)
+                else:
+                    try:
+                        self._tell(item)
+                    except StoreError:
+                        return False
+                with kept.lock:
+                    if kept.items and kept.items[0][1] is item:  # not given up meanwhile
+                        kept.items.popleft()
+            return True
 
     def _run(self, kept: _Kept[T]) -> None:
         delay = _FIRST

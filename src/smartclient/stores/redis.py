@@ -20,7 +20,14 @@ except ImportError as error:
 from .._clock import under_trio
 from .._latch import Latch
 from .changes import Changes
-from .connections import Connections, Errors, LoopConnections, LostError, NoPlaceError
+from .connections import (
+    Connections,
+    Errors,
+    LoopConnections,
+    LostError,
+    NoPlaceError,
+    Progress,
+)
 from .operations import Operation, Reserve, Settle
 from .owed import Owed
 from .protocol import StoreError
@@ -158,27 +165,30 @@ class RedisStore:
             self._threads.close()
 
     def _run(self, command: Command) -> Any:
+        progress = Progress()
         try:
             try:
-                return self._exchange("EVALSHA", command.script.digest, *_parts(command))
+                return self._exchange(progress, "EVALSHA", *_by_name(command))
             except redis_errors.NoScriptError:
-                return self._exchange("EVAL", command.script.text, *_parts(command))
+                return self._exchange(progress, "EVAL", *_in_full(command))
         except _FAILURES as error:
-            self._fail(error)
+            self._fail(error, progress)
 
     async def _run_async(self, loops: LoopConnections, command: Command) -> Any:
+        progress = Progress()
         try:
             try:
-                return await loops.exchange("EVALSHA", command.script.digest, *_parts(command))
+                return await loops.exchange(progress, "EVALSHA", *_by_name(command))
             except redis_errors.NoScriptError:
-                return await loops.exchange("EVAL", command.script.text, *_parts(command))
+                return await loops.exchange(progress, "EVAL", *_in_full(command))
         except _FAILURES as error:
-            self._fail(error)
+            self._fail(error, progress)
 
-    def _exchange(self, *parts: Any) -> Any:
+    def _exchange(self, progress: Progress, *parts: Any) -> Any:
         if self._threads is not None:
-            return self._threads.exchange(*parts)
+            return self._threads.exchange(progress, *parts)
         cluster: Any = self._cluster
+        progress.is_out = True  # it sends more than once by itself, and does not tell
         return cluster.execute_command(*parts)
 
     def _keep(self, operation: Operation, command: Command, error: BaseException) -> None:
@@ -205,26 +215,22 @@ class RedisStore:
         self._run(command)
         self._changes.tell()
 
-    def _fail(self, error: Exception) -> NoReturn:
+    def _fail(self, error: Exception, progress: Progress) -> NoReturn:
+        where, cause = self._where, error.__cause__ if isinstance(error, LostError) else error
         if isinstance(error, NoPlaceError):
-            raise StoreError(
-                f"all {self._most} connections to {self._where} were in use for "
-                f"{self._timeout:g} s; raise connections, or the timeout"
-            ) from None
-        if isinstance(error, LostError):
-            cause = _told(error.__cause__, self._timeout)
-            if error.sent:
-                raise StoreError(
-                    f"{self._where} gave no answer: {cause}; it may have counted all the same",
-                    maybe_done=True,
-                ) from error.__cause__
-            raise StoreError(f"{self._where} cannot be reached: {cause}") from error.__cause__
-        if isinstance(error, _ERRORS.refusals):
-            advice = next((text for kinds, text in _ADVICE if isinstance(error, kinds)), "")
-            raise StoreError(
-                f"{self._where} refuses: {error}{advice and f' ({advice})'}"
-            ) from error
-        raise StoreError(f"{self._where} failed: {error}", maybe_done=True) from error
+            what = (
+                f"all {self._most} connections to {where} were in use for {self._timeout:g} s; "
+                "raise connections, or the timeout"
+            )
+        elif isinstance(cause, _ERRORS.refusals):
+            advice = next((text for kinds, text in _ADVICE if isinstance(cause, kinds)), "")
+            what = f"{where} refuses: {cause}{advice and f' ({advice})'}"
+        else:
+            lost = "gave no answer" if progress.is_out else "cannot be reached"
+            what = f"{where} {lost}: {_told(cause, self._timeout)}"
+        if progress.is_out:
+            what += "; it may have counted all the same"
+        raise StoreError(what, maybe_done=progress.is_out) from cause
 
     def _prepare(self, source: str | Redis | RedisCluster) -> str:
         """Make ready to connect; where to, in words without a password."""
@@ -272,8 +278,12 @@ class RedisStore:
         return pool.connection_class, pool.connection_kwargs
 
 
-def _parts(command: Command) -> tuple[str | int, ...]:
-    return len(command.keys), *command.keys, *command.arguments
+def _by_name(command: Command) -> tuple[str | int, ...]:
+    return command.script.digest, len(command.keys), *command.keys, command.numbers
+
+
+def _in_full(command: Command) -> tuple[str | int, ...]:
+    return command.script.text, len(command.keys), *command.keys, command.numbers
 
 
 def _told(cause: BaseException | None, timeout: float) -> str:

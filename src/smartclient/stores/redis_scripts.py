@@ -37,11 +37,15 @@ class Script(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True):
-    """One call of a script."""
+    """One call of a script.
+
+    Attributes:
+        numbers: Its arguments, all in one: a client spends more on each than on its length.
+    """
 
     script: Script
     keys: tuple[str, ...]
-    arguments: tuple[str | int, ...]
+    numbers: str
 
 
 def _script(text: str) -> Script:
@@ -50,6 +54,8 @@ def _script(text: str) -> Script:
 
 
 _SHARED = """
+local given = {}
+for word in string.gmatch(ARGV[1] or '', '%S+') do given[#given + 1] = word end
 local fields = {'sr', 'st', 'sn', 'hr', 'ht', 'hn'}
 local rows = {}
 local function row_of(key)
@@ -67,22 +73,24 @@ local function keep(key, row, ttl)
     pairs_of[#pairs_of + 1] = string.format('%.0f', row[place])
   end
   redis.call('HSET', key, unpack(pairs_of))
-  if ttl ~= '' then redis.call('PEXPIRE', key, ttl) end
+  if ttl ~= '-' then redis.call('PEXPIRE', key, ttl) end
 end
 local function balances(answer, last)
   for number = 1, last do
     for place = 1, 6 do answer[#answer + 1] = row_of(KEYS[number])[place] end
   end
-  return answer
+  for place, number in ipairs(answer) do answer[place] = string.format('%.0f', number) end
+  return table.concat(answer, ' ')
 end
 local last = #KEYS - 1
 local call = KEYS[#KEYS]
 """
 
-# ARGV: the most that can be counted, seconds to know the call for, the amount, and for each
+# Given: the most that can be counted, seconds to know the call for, the amount, and for each
 # account its limits and its life. Answer: the account and meter that are short, and the rows.
 _RESERVE = _script("""
-local most, amount = tonumber(ARGV[1]), {ARGV[3], ARGV[4], ARGV[5]}
+local most = tonumber(given[1])
+local amount = {tonumber(given[3]), tonumber(given[4]), tonumber(given[5])}
 for number = 1, last do row_of(KEYS[number]) end
 if redis.call('EXISTS', call) == 1 then return balances({0, 0}, last) end
 local held = {}
@@ -91,10 +99,10 @@ for number = 1, last do
   local row = rows[key]
   held[key] = held[key] or {0, 0, 0}
   for meter = 1, 3 do
-    local limit = math.min(tonumber(ARGV[5 + (number - 1) * 4 + meter]) or most, most)
+    local limit = math.min(tonumber(given[5 + (number - 1) * 4 + meter]) or most, most)
     -- By subtraction, because a sum past the most would be rounded.
     local room = limit - row[meter] - row[meter + 3] - held[key][meter]
-    if room < tonumber(amount[meter]) then return balances({number, meter}, last) end
+    if room < amount[meter] then return balances({number, meter}, last) end
   end
   for meter = 1, 3 do held[key][meter] = held[key][meter] + amount[meter] end
 end
@@ -104,16 +112,16 @@ for number = 1, last do
     for meter = 1, 3 do rows[key][meter + 3] = rows[key][meter + 3] + held[key][meter] end
     held[key] = nil
   end
-  keep(key, rows[key], ARGV[5 + number * 4])
+  keep(key, rows[key], given[5 + number * 4])
 end
-redis.call('SET', call, 'held', 'PX', ARGV[2])
+redis.call('SET', call, 'held', 'PX', given[2])
 return balances({0, 0}, last)
 """)
 
-# ARGV: the most, how long to know the call for, and for each booking what was held, what was
+# Given: the most, how long to know the call for, and for each booking what was held, what was
 # spent, and the account's life.
 _SETTLE = _script("""
-local most = tonumber(ARGV[1])
+local most = tonumber(given[1])
 for number = 1, last do row_of(KEYS[number]) end
 local state = redis.call('GET', call)
 if state == 'settled' then return balances({}, last) end
@@ -121,17 +129,17 @@ for number = 1, last do
   local row, first = rows[KEYS[number]], 2 + (number - 1) * 7
   for meter = 1, 3 do
     if state ~= 'undone' then
-      row[meter + 3] = math.max(row[meter + 3] - ARGV[first + meter], 0)
+      row[meter + 3] = math.max(row[meter + 3] - given[first + meter], 0)
     end
-    row[meter] = math.min(math.max(row[meter] + ARGV[first + 3 + meter], 0), most)
+    row[meter] = math.min(math.max(row[meter] + given[first + 3 + meter], 0), most)
   end
-  keep(KEYS[number], row, ARGV[first + 7])
+  keep(KEYS[number], row, given[first + 7])
 end
-redis.call('SET', call, 'settled', 'PX', ARGV[2])
+redis.call('SET', call, 'settled', 'PX', given[2])
 return balances({}, last)
 """)
 
-# ARGV: how long to know the call for, what was held, and for each account its life. One that
+# Given: how long to know the call for, what was held, and for each account its life. One that
 # never came is noted too, so that it holds nothing when it comes late.
 _UNDO = _script("""
 for number = 1, last do row_of(KEYS[number]) end
@@ -139,11 +147,11 @@ local state = redis.call('GET', call)
 if state == 'held' then
   for number = 1, last do
     local row = rows[KEYS[number]]
-    for meter = 1, 3 do row[meter + 3] = math.max(row[meter + 3] - ARGV[1 + meter], 0) end
-    keep(KEYS[number], row, ARGV[4 + number])
+    for meter = 1, 3 do row[meter + 3] = math.max(row[meter + 3] - given[1 + meter], 0) end
+    keep(KEYS[number], row, given[4 + number])
   end
 end
-if state ~= 'settled' then redis.call('SET', call, 'undone', 'PX', ARGV[1]) end
+if state ~= 'settled' then redis.call('SET', call, 'undone', 'PX', given[1]) end
 return state or ''
 """)
 
@@ -168,27 +176,26 @@ class Writer:
         match operation:
             case Reserve(accounts, amount, at, call):
                 known = self._remember if call.startswith(_MADE_UP) else _milliseconds(HOLD)
-                arguments: list[str | int] = [MOST, known, *counts(amount)]
+                numbers: list[int | None] = [MOST, known, *counts(amount)]
                 for one in accounts:
-                    arguments += ["" if limit is None else limit for limit in limits(one)]
-                    arguments.append(_life(one, at))
-                return Command(_RESERVE, self._keys(accounts, call), tuple(arguments))
+                    numbers += [*limits(one), _life(one, at)]
+                return Command(_RESERVE, self._keys(accounts, call), _joined(numbers))
             case Settle(call, bookings, at):
-                arguments = [MOST, self._remember]
+                numbers = [MOST, self._remember]
                 for booking in bookings:
-                    arguments += [*counts(booking.held), *counts(booking.spent)]
-                    arguments.append(_life(booking.account, at))
+                    numbers += [*counts(booking.held), *counts(booking.spent)]
+                    numbers.append(_life(booking.account, at))
                 keys = self._keys([booking.account for booking in bookings], call)
-                return Command(_SETTLE, keys, tuple(arguments))
+                return Command(_SETTLE, keys, _joined(numbers))
             case Read(accounts):
-                return Command(_READ, self._keys(accounts), ())
+                return Command(_READ, self._keys(accounts), "")
             case _:
                 assert_never(operation)
 
     def undo(self, reserve: Reserve) -> Command:
         lives = [_life(one, reserve.at) for one in reserve.accounts]
-        arguments = (self._remember, *counts(reserve.amount), *lives)
-        return Command(_UNDO, self._keys(reserve.accounts, reserve.id), arguments)
+        numbers = _joined([self._remember, *counts(reserve.amount), *lives])
+        return Command(_UNDO, self._keys(reserve.accounts, reserve.id), numbers)
 
     def _keys(self, accounts: Iterable[Account], call: str | None = None) -> tuple[str, ...]:
         keys = [f"{self._prefix}account:{named(one.key)}" for one in accounts]
@@ -221,15 +228,20 @@ def _balances(numbers: Sequence[int]) -> tuple[Any, ...]:
 
 
 def _numbers(answer: Any) -> list[int]:
-    if not isinstance(answer, list) or not all(type(one) is int for one in answer):
-        raise StoreError("redis answered a script with something else than numbers")
-    return answer
+    try:
+        return [int(number) for number in answer.split()]
+    except (AttributeError, ValueError):
+        raise StoreError("redis answered a script with something else than numbers") from None
 
 
-def _life(account: Account, at: float) -> str | int:
+def _joined(numbers: Iterable[int | None]) -> str:
+    return " ".join(["-" if number is None else str(number) for number in numbers])
+
+
+def _life(account: Account, at: float) -> int | None:
     """Milliseconds until the account may be forgotten; by the caller's clock, not by Redis'."""
     if account.expires is None:
-        return ""
+        return None
     return _milliseconds(max(account.expires - at, 0.0) + _SLACK)
 
 

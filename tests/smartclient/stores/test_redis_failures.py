@@ -53,7 +53,7 @@ def test_nothing_is_done_where_no_redis_is(ask):
 def test_a_redis_that_comes_back_is_used_again(impatient, own_redis, ask):
     asyncio.run(ask(impatient, reserve(1, account())))
     own_redis.kill()
-    assert "cannot be reached" in str(failing(impatient, reserve(1, account()), ask))
+    assert "Connection refused" in str(failing(impatient, reserve(1, account()), ask))
 
     own_redis.start()
 
@@ -95,6 +95,14 @@ def test_a_reservation_whose_answer_was_lost_holds_nothing(impatient, own_redis,
     assert error.maybe_done
     assert told.wait(10)
     assert read(impatient, account()) == (balance(held=1),)
+
+
+def test_what_may_have_been_done_before_a_vain_second_try_is_said(impatient, own_redis):
+    """The connection that was kept broke after the write, and no new one came."""
+    impatient.do(reserve(1, account()))
+    own_redis.kill()
+
+    assert failing(impatient, reserve(1, account()), in_thread).maybe_done
 
 
 def test_a_settlement_whose_answer_was_lost_counts_once(impatient, own_redis):
@@ -147,7 +155,7 @@ def test_a_reservation_that_comes_after_it_was_undone_holds_nothing(store, share
     undo = writer.undo(late)
 
     with shared_redis.client() as client:
-        client.eval(undo.script.text, len(undo.keys), *undo.keys, *undo.arguments)
+        client.eval(undo.script.text, len(undo.keys), *undo.keys, undo.numbers)
     store.do(late)
 
     assert read(store, account()) == (balance(),)
