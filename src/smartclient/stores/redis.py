@@ -188,8 +188,12 @@ class RedisStore:
         if self._threads is not None:
             return self._threads.exchange(progress, *parts)
         cluster: Any = self._cluster
-        progress.is_out = True  # it sends more than once by itself, and does not tell
-        return cluster.execute_command(*parts)
+        progress.is_out = True  # it may send more than once, and does not tell
+        try:
+            return cluster.execute_command(*parts)
+        except redis_errors.ResponseError:
+            progress.is_out = False
+            raise
 
     def _keep(self, operation: Operation, command: Command, error: BaseException) -> None:
         """Keep for later what the failure left to do."""

@@ -1,7 +1,8 @@
 """The operations of a `RedisStore` as scripts, their keys and arguments, and their answers.
 
 A script runs in Redis as one step. It reads all that it needs before it writes, so that one
-that fails has changed nothing. All keys share one hash tag, because a cluster runs a script
+that fails has changed nothing. An account is one text: of each meter what is spent, then of
+each what is held. All keys share one hash tag, because a cluster runs a script
 only where all of its keys lie.
 
 Source: Redis, "Scripting with Lua" (a script is atomic; numbers are doubles, and `%.0f` writes
@@ -56,30 +57,26 @@ def _script(text: str) -> Script:
 _SHARED = """
 local given = {}
 for word in string.gmatch(ARGV[1] or '', '%S+') do given[#given + 1] = word end
-local fields = {'sr', 'st', 'sn', 'hr', 'ht', 'hn'}
+local form = '%.0f %.0f %.0f %.0f %.0f %.0f'
 local rows = {}
 local function row_of(key)
   if not rows[key] then
-    local row = redis.call('HMGET', key, unpack(fields))
-    for place = 1, 6 do row[place] = tonumber(row[place] or 0) end
+    local found = redis.call('GET', key) or '0 0 0 0 0 0'
+    local row = {string.match(found, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')}
+    if not row[1] then error(key .. ' holds something else than an account') end
+    for place = 1, 6 do row[place] = tonumber(row[place]) end
     rows[key] = row
   end
   return rows[key]
 end
 local function keep(key, row, ttl)
-  local pairs_of = {}
-  for place = 1, 6 do
-    pairs_of[#pairs_of + 1] = fields[place]
-    pairs_of[#pairs_of + 1] = string.format('%.0f', row[place])
-  end
-  redis.call('HSET', key, unpack(pairs_of))
-  if ttl ~= '-' then redis.call('PEXPIRE', key, ttl) end
+  local text = string.format(form, unpack(row))
+  if ttl == '-' then redis.call('SET', key, text) else redis.call('SET', key, text, 'PX', ttl) end
 end
 local function balances(answer, last)
   for number = 1, last do
-    for place = 1, 6 do answer[#answer + 1] = row_of(KEYS[number])[place] end
+    answer[#answer + 1] = string.format(form, unpack(row_of(KEYS[number])))
   end
-  for place, number in ipairs(answer) do answer[place] = string.format('%.0f', number) end
   return table.concat(answer, ' ')
 end
 local last = #KEYS - 1

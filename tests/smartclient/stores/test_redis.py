@@ -100,10 +100,17 @@ def test_forgotten_scripts_are_sent_again(store, client):
     assert read(store, account()) == (balance(held=60),)
 
 
-def test_a_key_of_somebody_else_is_refused_and_nothing_changed(store, client, prefix):
-    client.set(f"{{{prefix}}}:account:theirs", "x")
+@pytest.mark.parametrize(
+    ("theirs", "message"),
+    [
+        pytest.param(("SET", "x"), "holds something else than an account", id="text"),
+        pytest.param(("LPUSH", "x"), "wrong kind of value", id="list"),
+    ],
+)
+def test_a_key_of_somebody_else_is_refused(store, client, prefix, theirs, message):
+    client.execute_command(theirs[0], f"{{{prefix}}}:account:theirs", theirs[1])
 
-    with pytest.raises(StoreError, match=r"refuses: .*wrong kind of value") as caught:
+    with pytest.raises(StoreError, match=f"refuses: .*{message}") as caught:
         store.do(reserve(1, account(), account("theirs")))
 
     assert not caught.value.maybe_done

@@ -53,7 +53,7 @@ def test_nothing_is_done_where_no_redis_is(ask):
 def test_a_redis_that_comes_back_is_used_again(impatient, own_redis, ask):
     asyncio.run(ask(impatient, reserve(1, account())))
     own_redis.kill()
-    assert "Connection refused" in str(failing(impatient, reserve(1, account()), ask))
+    assert "Error 111 connecting" in str(failing(impatient, reserve(1, account()), ask))
 
     own_redis.start()
 
