@@ -24,8 +24,6 @@ T = TypeVar("T")
 _FIRST, _LONGEST = 0.05, 5.0
 """Seconds between two tries of the thread: the first wait, doubled up to the longest."""
 
-_MOST_KEPT = 10_000
-
 
 class _Kept(Generic[T]):
     """What one process owes; a forked child owes nothing of its parent's."""
@@ -45,10 +43,11 @@ class Owed(Generic[T]):
         tell: Tells one; raises `StoreError` when that cannot be done now.
         keep: Seconds after which one is given up: the store has then forgotten its id, and
             could take it for another.
+        most: How many are kept; beyond that the oldest is given up.
     """
 
-    def __init__(self, tell: Callable[[T], object], *, keep: float) -> None:
-        self._tell, self._keep = tell, keep
+    def __init__(self, tell: Callable[[T], object], *, keep: float, most: int = 10_000) -> None:
+        self._tell, self._keep, self._most = tell, keep, most
         self._kept: _Kept[T] = _Kept()
 
     def __len__(self) -> int:
@@ -59,15 +58,12 @@ class Owed(Generic[T]):
         kept = self._mine()
         with kept.lock:
             kept.items.append((time.monotonic() + self._keep, item))
-            dropped = len(kept.items) > _MOST_KEPT and kept.items.popleft()
+            dropped = len(kept.items) > self._most and kept.items.popleft()
             starts, kept.has_thread = not kept.has_thread, True
         if dropped:
-            self._give_up("%d others wait for it", _MOST_KEPT)
+            self._give_up("%d others wait for it", self._most)
         if starts:
-            atexit.register(self.flush)
-            threading.Thread(
-                target=self._run, args=[kept], daemon=True, name="smartclient-owed"
-            ).start()
+            self._start(kept)
 
     def hurry(self) -> None:
         """The store was just reached: try again now."""
@@ -92,6 +88,15 @@ class Owed(Generic[T]):
                     if kept.items and kept.items[0][1] is item:  # not given up meanwhile
                         kept.items.popleft()
             return True
+
+    def _start(self, kept: _Kept[T]) -> None:
+        atexit.register(self.flush)
+        thread = threading.Thread(target=self._run, args=[kept], name="smartclient-owed")
+        thread.daemon = True
+        try:
+            thread.start()
+        except RuntimeError:  # the interpreter ends: what is registered above is what is left
+            kept.has_thread = False
 
     def _run(self, kept: _Kept[T]) -> None:
         delay = _FIRST
