@@ -142,7 +142,7 @@ class SQLiteStore:
                     connection.execute("ROLLBACK")
                 raise
             return answer
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise sqlite_file.failure(error, self._path, self._timeout) from error
         finally:
             self._lock.release()

@@ -55,7 +55,7 @@ def connect(path: Path, timeout: float) -> sqlite3.Connection:
             raise ValueError(f"{path} cannot be a store of budgets: {_why(error)}") from error
 
 
-def failure(error: sqlite3.Error, path: Path, timeout: float) -> StoreError:
+def failure(error: sqlite3.Error | OSError, path: Path, timeout: float) -> StoreError:
     """What went wrong with an operation, and what to do."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_BUSY:
@@ -83,8 +83,10 @@ def _opened(path: Path, timeout: float) -> sqlite3.Connection:
 
 
 def _set_up(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("BEGIN")  # all three as of one moment: another process may set it up
     application, schema = _number(connection, "application_id"), _number(connection, "user_version")
     tables = _one(connection, "SELECT count(*) FROM sqlite_master")
+    connection.execute("COMMIT")
     if application != _APPLICATION and (application or schema or tables):
         raise ValueError(f"{path} is a database of another program: give a store a file of its own")
     if application == _APPLICATION:
@@ -96,18 +98,13 @@ def _set_up(connection: sqlite3.Connection, path: Path) -> None:
             "take a folder on a disk of this machine"
         )
     connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        if _number(connection, "application_id") != _APPLICATION:  # else another process did it
-            for statement in filter(str.strip, _TABLES.split(";")):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {SCHEMA}")
-            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+    connection.execute("BEGIN IMMEDIATE")  # closing rolls back what does not get through
+    if _number(connection, "application_id") != _APPLICATION:  # else another process did it
+        for statement in filter(str.strip, _TABLES.split(";")):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+    connection.execute("COMMIT")
 
 
 def _check_schema(schema: int, path: Path) -> None:
@@ -140,7 +137,7 @@ def _one(connection: sqlite3.Connection, statement: str) -> Any:
         return cursor.fetchone()[0]
 
 
-def _why(error: sqlite3.Error) -> str:
+def _why(error: sqlite3.Error | OSError) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_NOTADB:
         return "it is no SQLite database"

@@ -149,6 +149,19 @@ def test_a_cancelled_settlement_counts_once(impatient, own_redis):
     assert read(impatient, account()) == (balance(spent=5),)
 
 
+def test_giving_back_waits_for_redis_too(impatient, own_redis):
+    taken = reserve(60, account(), id="a")
+    impatient.do(taken)
+    own_redis.freeze()
+    told = impatient.changed()
+    impatient._undo(taken)
+
+    own_redis.thaw()
+
+    assert told.wait(10)
+    assert read(impatient, account()) == (balance(),)
+
+
 def test_a_reservation_that_comes_after_it_was_undone_holds_nothing(store, shared_redis, prefix):
     """The network may carry the second before the first."""
     late, writer = reserve(60, account(), id="a"), Writer(prefix, remember=900)

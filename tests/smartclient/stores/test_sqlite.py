@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sqlite3
+from pathlib import Path
 
 import pytest
 import trio
@@ -49,6 +51,11 @@ def other(path, store):
     connection = sqlite3.connect(path, isolation_level=None)
     yield connection
     connection.close()
+
+
+def open_files():
+    links = [*Path("/proc/self/fd").iterdir()]  # the folder's own is gone after this
+    return [str(link.readlink()) for link in links if link.is_symlink()]
 
 
 class TestContract(StoreContract):
@@ -161,6 +168,63 @@ def test_a_forked_child_and_its_parent_count_together(store):
     assert status == 0
     assert store.do(reserve(1, account(tokens=3))).short is None
     assert read(store, account()) == (balance(held=3),)
+
+
+def test_a_child_that_was_forked_during_an_operation_has_its_own_connection(path):
+    """The file is locked, so the parent's thread is still inside when the child begins."""
+    store = SQLiteStore(path, timeout=0.05)
+    with store._lock:
+        child = os.fork()
+        if child == 0:
+            os._exit(store.do(reserve(1, account())).short is not None)
+        _, status = os.waitpid(child, 0)
+
+    assert status == 0
+    assert store.do(reserve(1, account())).balances == (balance(held=2),)
+    store.close()
+
+
+def test_a_store_in_use_by_this_process_is_an_error_after_the_timeout(impatient):
+    with impatient._lock, pytest.raises(StoreError, match=r"in use by this process for 0\.05 s"):
+        impatient.do(reserve(1, account()))
+
+
+def test_giving_back_waits_for_the_file_too(impatient, other):
+    impatient.do(reserve(60, account()))
+    other.execute("BEGIN IMMEDIATE")
+    told = impatient.changed()
+    impatient._undo(reserve(60, account()))
+
+    other.execute("ROLLBACK")
+
+    assert told.wait(10)
+    assert read(impatient, account()) == (balance(),)
+
+
+def test_a_store_that_is_dropped_closes_its_file(path):
+    store = SQLiteStore(path)
+
+    del store
+    gc.collect()
+
+    assert not [one for one in open_files() if one.startswith(str(path))]
+
+
+def test_a_full_disk_is_an_error_and_changes_nothing(path):
+    store = SQLiteStore(path)
+    store.do(settle("a", account(), spent=5))
+    store._connection.execute("PRAGMA max_page_count = 1")  # no more than it has
+
+    with pytest.raises(StoreError, match="the disk is full; nothing was changed") as caught:
+        store.do(settle("b", account(), *[account(f"{n:0900}") for n in range(40)], spent=2))
+
+    assert not caught.value.maybe_done
+    assert read(store, account()) == (balance(spent=5),)
+    store.close()
+
+
+def test_a_store_shows_where_it_is(path, store):
+    assert repr(store) == f"SQLiteStore({str(path)!r})"
 
 
 def test_a_file_that_was_replaced_is_opened_anew(path, store):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -42,7 +44,12 @@ def test_a_path_that_cannot_be_one_is_refused(path, message):
         SQLiteStore(path)
 
 
-@pytest.mark.parametrize("path", [None, 3, b"budgets.db"])
+class BytesPath:
+    def __fspath__(self):
+        return b"budgets.db"
+
+
+@pytest.mark.parametrize("path", [None, 3, b"budgets.db", BytesPath()])
 def test_what_is_no_path_is_refused(path):
     with pytest.raises(TypeError, match="path must be text or a Path"):
         SQLiteStore(path)
@@ -89,6 +96,34 @@ def test_an_empty_file_becomes_a_store(path):
     path.touch()
 
     SQLiteStore(path).close()
+
+
+@pytest.mark.parametrize("turn", range(10))
+def test_a_new_file_may_be_opened_by_many_at_once(path, turn):
+    begin = Barrier(8)
+
+    def open_it(_):
+        begin.wait(20)
+        connect(Path(path), 20.0).close()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(open_it, range(8))) == [None] * 8
+
+
+def test_a_file_that_somebody_sets_up_is_waited_for(path):
+    """Setting the write-ahead log does not wait by itself."""
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+        ThreadPoolExecutor() as pool,
+    ):
+        other.execute("BEGIN EXCLUSIVE")
+        opened = pool.submit(connect, Path(path), 20.0)
+        with pytest.raises(TimeoutError):
+            opened.result(0.02)
+
+        other.execute("ROLLBACK")
+
+        opened.result(20).close()
 
 
 def test_a_file_that_stays_locked_is_an_error(path):
