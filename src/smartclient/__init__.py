@@ -25,6 +25,7 @@ from .report import CallReport
 
 if TYPE_CHECKING:
     from . import catalog as catalog
+    from . import prompt_cache as prompt_cache
     from . import stores as stores
     from . import tokens as tokens
     from ._http_clients import (
@@ -76,7 +77,9 @@ _LATER = {
     "unwrap": "_wrap",
     "wrap": "_wrap",
 }
-_PACKAGES = frozenset({"catalog", "stores", "tokens"})  # attributes too: `smartclient.tokens.count`
+_PACKAGES = frozenset(
+    {"catalog", "prompt_cache", "stores", "tokens"}
+)  # attributes too: `smartclient.tokens.count`
 
 
 def __getattr__(name: str) -> Any:

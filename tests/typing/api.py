@@ -18,7 +18,7 @@ from smartclient.catalog import Catalog, Cost, ModelFacts
 from smartclient.policies.retry import retry_after
 from smartclient.report import Stage
 from smartclient.stores import RedisStore, SQLiteStore, Store
-from smartclient.tokens import Calibrator, TokenCount
+from smartclient.tokens import BoilerplateReport, Calibrator, Fitted, TokenCount
 from smartclient.wire.anthropic_types import Message, MessageTokensCount
 from smartclient.wire.openai_responses_types import InputTokensCount, Response, ResponseStreamEvent
 from smartclient.wire.openai_types import ChatCompletion, ChatCompletionChunk
@@ -83,6 +83,10 @@ def counting(client: Client) -> None:
     exact = client.responses.input_tokens.count(model="m", input="Hello", instructions="Be brief.")
     assert_type(exact, InputTokensCount)
     client.responses.input_tokens.count(input="Hello")  # type: ignore[call-arg]
+    request = {"model": "gpt-4o", "messages": MESSAGES}
+    assert_type(smartclient.tokens.fit(MESSAGES, "gpt-4o", reserve=100), Fitted)
+    assert_type(smartclient.tokens.fit(request, reserve=100, summarise=str, memory={}), Fitted)
+    assert_type(smartclient.tokens.boilerplate([request, (0.0, request)]), BoilerplateReport)
 
 
 async def async_client() -> None:

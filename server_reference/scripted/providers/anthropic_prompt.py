@@ -1,7 +1,8 @@
 """Anthropic's rules of cache marks: where they may stand, and which prefixes they look up.
 
-Source: Anthropic, "Prompt caching"; the refusals are those that gateways ran into
-(BerriAI/litellm#30480, headroomlabs-ai/headroom#2939).
+Source: Anthropic, "Prompt caching" and "Tool use with prompt caching"; the refusals are those
+that gateways ran into (BerriAI/litellm#30480, headroomlabs-ai/headroom#2939,
+decolua/9router#3567).
 """
 
 from __future__ import annotations
@@ -77,7 +78,12 @@ def look_back(prompt: Prompt, mark: Mark) -> Iterator[int]:
 
 
 def _parts(body: Mapping[str, Any]) -> Iterator[_Part]:
-    tools = [(f"tools.{i}", one) for i, one in enumerate(objects(body.get("tools")))]
+    # A deferred tool comes into the conversation where it is found, not into the prefix.
+    tools = [
+        (f"tools.{i}", one)
+        for i, one in enumerate(objects(body.get("tools")))
+        if not _is_deferred(one)
+    ]
     # Web search is a part of the system prompt to the cache: toggling it keeps the tools.
     for path, tool in tools:
         if not _is_web_search(tool):
@@ -98,6 +104,10 @@ def _lifted(content: Any) -> list[dict[str, Any]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return list(objects(content))
+
+
+def _is_deferred(tool: Mapping[str, Any]) -> bool:
+    return tool.get("defer_loading") is True
 
 
 def _is_web_search(tool: Mapping[str, Any]) -> bool:
@@ -131,7 +141,7 @@ def _tiers(received: Received, parts: list[_Part]) -> dict[str, Any]:
 def _compared(received: Received, parts: list[_Part], tiers: Mapping[str, Any]) -> dict[str, bytes]:
     """What a diagnosis tells apart besides the messages."""
     body = received.fields
-    tools = [_unmarked(one) for one in objects(body.get("tools"))]
+    tools = [_unmarked(one) for one in objects(body.get("tools")) if not _is_deferred(one)]
     system = [_unmarked(one) for one in _lifted(body.get("system"))]
     return {
         "model": digest(canonical([received.model, body.get("speed")])),
@@ -162,6 +172,7 @@ def _marks(body: Mapping[str, Any], parts: list[_Part]) -> list[Mark]:
         raise _BrokenRuleError(
             "cache_control", f"at most {MAX_MARKS} blocks may be marked, not {len(marks)}"
         )
+    _check_deferred(body)
     marks += _automatic(body, parts, marks)
     short = False
     for mark in marks:
@@ -203,6 +214,16 @@ def _automatic(body: Mapping[str, Any], parts: list[_Part], marks: list[Mark]) -
 def _can_be_marked(block: Mapping[str, Any]) -> bool:
     is_empty = block.get("type") == "text" and not block.get("text")
     return block.get("type") not in _THINKING and not is_empty
+
+
+def _check_deferred(body: Mapping[str, Any]) -> None:
+    for i, tool in enumerate(objects(body.get("tools"))):
+        if _is_deferred(tool) and tool.get("cache_control") is not None:
+            raise _BrokenRuleError(
+                f"tools.{i}.cache_control",
+                "a tool cannot have both defer_loading and cache_control: it is no part of the "
+                "cached prefix",
+            )
 
 
 def _check_place(part: _Part) -> bool:

@@ -150,26 +150,29 @@ def _compared(received: Received, items: list[_Item]) -> dict[str, bytes]:
 def _items(received: Received) -> Iterator[_Item]:
     instructions = received.fields.get("instructions")
     if received.api == "openai.responses" and isinstance(instructions, str) and instructions:
-        yield _Item("developer", "instructions", _lifted(instructions), {})
-    name = "input" if received.api == "openai.responses" else "messages"
+        yield _Item("developer", "instructions", _lifted(instructions, "input_text"), {})
+    is_responses = received.api == "openai.responses"
+    name, said = ("input", "input_text") if is_responses else ("messages", "text")
     for number, turn in enumerate(received.turns):
         path = f"{name}[{number}]"
         kind = str(turn.get("type", "message"))
         if "role" in turn:
             skipped = ("role", "content", "type", "id", "status")
             rest = {key: value for key, value in turn.items() if key not in skipped}
-            yield _Item(str(turn["role"]), path, _lifted(turn.get("content")), rest)
+            by_model = is_responses and turn["role"] == "assistant"
+            parts = _lifted(turn.get("content"), "output_text" if by_model else said)
+            yield _Item(str(turn["role"]), path, parts, rest)
         elif kind.endswith("_call_output"):
             rest = {key: turn[key] for key in ("type", "call_id") if key in turn}
-            yield _Item("tool", path, _lifted(turn.get("output")), rest)
+            yield _Item("tool", path, _lifted(turn.get("output"), said), rest)
         else:
             yield _Item("assistant", path, [], dict(turn))
 
 
-def _lifted(content: Any) -> list[dict[str, Any]]:
-    """Content as parts: a string is short for one of text."""
+def _lifted(content: Any, kind: str) -> list[dict[str, Any]]:
+    """Content as parts: a string is short for one of text, which the APIs name differently."""
     if isinstance(content, str):
-        return [{"type": "text", "text": content}]
+        return [{"type": kind, "text": content}]
     return list(objects(content))
 
 

@@ -18,7 +18,7 @@ from .tally import Spread, Tally, plain
 from .values import Kind, TokenCount
 from .vocabulary import LIMIT, CountMany, Vocabularies
 
-__all__ = ["Endpoint", "Tokenizers", "count", "endpoint_of"]
+__all__ = ["SHARED", "Endpoint", "Tokenizers", "as_body", "count", "endpoint_of", "highest"]
 
 Endpoint = Literal["anthropic.messages", "openai.chat", "openai.responses", "text"]
 
@@ -64,7 +64,7 @@ class Tokenizers:
         return known, error * known + cuts, is_exact
 
 
-_SHARED = Tokenizers()
+SHARED = Tokenizers()
 
 
 def count(
@@ -75,7 +75,7 @@ def count(
     provider: str | None = None,
     calibrator: Calibrator | None = None,
     wait: bool = True,
-    tokenizers: Tokenizers = _SHARED,
+    tokenizers: Tokenizers = SHARED,
 ) -> TokenCount:
     """Count the input tokens of a request, without any network and without raising.
 
@@ -94,7 +94,7 @@ def count(
     Returns:
         Three quantiles, and how they came about.
     """
-    body = _body(payload)
+    body = as_body(payload)
     name = bare_name(model)
     chosen = endpoint or endpoint_of(body, name)
     rule = tokenizing(model)
@@ -163,7 +163,8 @@ def _provider(endpoint: str) -> str:
     return "anthropic" if endpoint.startswith("anthropic") else "openai"
 
 
-def _body(payload: Any) -> Any:
+def as_body(payload: Any) -> Any:
+    """A request's body as a mapping; text that is no JSON object stays text."""
     if isinstance(payload, (bytes, bytearray, memoryview)):
         payload = bytes(payload).decode("utf-8", "replace")
     if isinstance(payload, str) and payload.lstrip()[:1] == "{":
@@ -175,22 +176,48 @@ def _body(payload: Any) -> Any:
     return plain(payload)
 
 
+def highest(
+    bodies: Sequence[Mapping[str, Any]], *, model: str, endpoint: Endpoint, tokenizers: Tokenizers
+) -> list[int]:
+    """The most tokens that each of `bodies` may be: `p95` of `count`, and nothing else."""
+    name, rule, walk = bare_name(model), tokenizing(model), _WALKS[endpoint]
+    found = []
+    for body in bodies:
+        tally = Tally(name, rule)
+        walk(tally, body)
+        (_, _, high), _ = _band(tally, tokenizers, wait=True)
+        found.append(_up(high))
+    return found
+
+
 def _sum(tally: Tally, tokenizers: Tokenizers, *, wait: bool) -> TokenCount:
-    low, mid, high = tally.low, tally.mid, tally.high
-    is_exact = True
-    for spread, texts in tally.texts.items():
-        tokens, off, exactly = tokenizers.counts(texts, tally.rule, wait=wait)
-        is_exact = is_exact and exactly
-        low, mid, high = _joined((low, mid, high), tokens, off, spread)
+    (low, mid, high), is_exact = _band(tally, tokenizers, wait=wait)
     return TokenCount(
         p05=max(0, int(low)),
         p50=max(0, round(mid)),
-        p95=max(0, int(high + 0.999)),
+        p95=_up(high),
         source="tokenizer" if is_exact else "heuristic",
         kind=_kind(tally),
         estimate=max(0, round(mid)),
         unknown=tuple(tally.unknown),
     )
+
+
+def _up(tokens: float) -> int:
+    return max(0, int(tokens + 0.999))
+
+
+def _band(
+    tally: Tally, tokenizers: Tokenizers, *, wait: bool
+) -> tuple[tuple[float, float, float], bool]:
+    """As few, the best guess, as many; and whether every text was counted exactly."""
+    band = tally.low, tally.mid, tally.high
+    is_exact = True
+    for spread, texts in tally.texts.items():
+        tokens, off, exactly = tokenizers.counts(texts, tally.rule, wait=wait)
+        is_exact = is_exact and exactly
+        band = _joined(band, tokens, off, spread)
+    return band, is_exact
 
 
 def _kind(tally: Tally) -> Kind:

@@ -56,7 +56,7 @@ UNMET = [
 ]
 
 
-@pytest.mark.parametrize("given", MET, ids=str)
+@pytest.mark.parametrize("given", MET, ids=lambda given: str(given).partition(" at 0x")[0])
 def test_a_condition_is_met(given):
     (condition,) = conditions_of(given)
 

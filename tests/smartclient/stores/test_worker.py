@@ -47,6 +47,7 @@ async def cancelled(slow, *operations, when):
     await asyncio.to_thread(slow.entered.wait, 20)
     await when(slow)
     tasks[-1].cancel()
+    await asyncio.wait(tasks[-1:])
     slow.let.set()
     await asyncio.wait(tasks)
 

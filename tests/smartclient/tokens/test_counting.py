@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import smartclient
 from smartclient.tokens import Calibrator, count
 from smartclient.tokens.counting import Tokenizers, endpoint_of
 from smartclient.tokens.vocabulary import Vocabularies
@@ -267,3 +270,16 @@ def test_a_provider_is_told_by_the_format():
     again = count({"messages": ASKED}, model="claude-opus-5", calibrator=calibrator)
 
     assert again.source == "calibrated"
+
+
+def test_counting_loads_neither_fit_nor_boilerplate():
+    show = "import smartclient.tokens, sys; print([n for n in sys.modules if 'fitting' in n])"
+
+    done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_unknown_name_is_no_part_of_the_package():
+    with pytest.raises(AttributeError, match="has no attribute 'fits'"):
+        _ = smartclient.tokens.fits

@@ -116,6 +116,20 @@ class TestMarks:
 
         assert "messages.0.content.0.cache_control" in asking.refuse(messages(user(block)))
 
+    def test_a_deferred_tool_is_no_part_of_the_prefix(self, asking):
+        tool = {"name": "t", "description": PROMPT, "input_schema": {}}
+        found_later = {"name": "u", "input_schema": {}, "defer_loading": True}
+        asking.begin(messages("hi!!", tools=[marked(tool)]))
+
+        reading = asking.begin(messages("hi!!", tools=[found_later, marked(tool)]))
+
+        assert reading.cache_read > 1000
+
+    def test_a_deferred_tool_cannot_be_marked(self, asking):
+        tool = marked({"name": "t", "input_schema": {}, "defer_loading": True})
+
+        assert "both defer_loading and cache_control" in asking.refuse(messages("hi", tools=[tool]))
+
     def test_a_null_mark_is_none(self, asking):
         block = {"type": "text", "text": PROMPT, "cache_control": None}
 

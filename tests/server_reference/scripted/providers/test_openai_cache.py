@@ -271,6 +271,16 @@ class TestExplicit:
 
         assert asking.begin(chat(marked, "more")).cache_read == 1100
 
+    def test_a_string_is_the_same_prompt_as_one_part_of_text(self, asking):
+        asking.begin(chat(text(1100)))
+        asking.begin(responses(text(1100)))
+
+        in_chat = asking.begin(chat(user([point(text(1100))]), "more"))
+        part = point(text(1100), kind="input_text")
+        in_responses = asking.begin(responses(user([part]), "more"))
+
+        assert (in_chat.cache_read, in_responses.cache_read) == (1100, 1100)
+
     @pytest.mark.parametrize(
         ("part", "message"),
         [

@@ -1,0 +1,73 @@
+"""What the provider's prompt cache saved in one call, net of what writing to it cost."""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal
+
+from msgspec import Struct
+
+from ..catalog.costs import Cost, cost
+from ..catalog.facts import ModelFacts
+from ..wire import Usage
+
+__all__ = ["STANDARD", "Served", "priced", "savings", "uncached_usage"]
+
+_EXACT = Context(prec=100)
+
+
+class Served(Struct, frozen=True, kw_only=True):
+    """How a call was served, as far as prices depend on it; see `smartclient.catalog.cost`.
+
+    Attributes:
+        service_tier: As the reply names it; `None` as usual, and so in each.
+        batch: Whether it was served in a batch.
+        geo: Where the request asked to be served, such as `us`.
+        speed: As the reply names it, such as `fast`.
+    """
+
+    service_tier: str | None = None
+    batch: bool = False
+    geo: str | None = None
+    speed: str | None = None
+
+
+STANDARD = Served()
+
+
+def savings(
+    usage: Usage | None, facts: ModelFacts | None, *, served: Served = STANDARD
+) -> Decimal | None:
+    """Dollars between this reply without any cache and as it was billed; negative is a loss.
+
+    Without a cache every input token costs what one that is computed and not kept costs:
+    none is read for less, none is written for more. `None` where a price or a count that
+    this needs is unknown.
+
+    Args:
+        usage: Tokens of one reply.
+        facts: The model that gave it, as from `catalog.model(name)`.
+        served: How it was served.
+    """
+    if usage is None:
+        return None
+    without, actual = priced(uncached_usage(usage), facts, served), priced(usage, facts, served)
+    if without is None or actual is None or without.total is None or actual.total is None:
+        return None
+    return _EXACT.subtract(without.total, actual.total)
+
+
+def uncached_usage(usage: Usage) -> Usage:
+    """The same tokens, had nothing been read from a cache or written to it."""
+    return Usage(uncached=usage.input_tokens, output=usage.output, reasoning=usage.reasoning)
+
+
+def priced(usage: Usage | None, facts: ModelFacts | None, served: Served) -> Cost | None:
+    """`catalog.cost` of `usage`, served like that."""
+    return cost(
+        usage,
+        facts,
+        service_tier=served.service_tier,
+        batch=served.batch,
+        geo=served.geo,
+        speed=served.speed,
+    )

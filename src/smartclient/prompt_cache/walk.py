@@ -1,0 +1,72 @@
+"""The blocks of a prompt in the order in which its provider puts them together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from . import anthropic_walk, openai_walk
+from .blocks import Tier, Walk
+
+__all__ = ["fingerprints", "walk"]
+
+_WALKS: Mapping[str, Callable[..., Walk | None]] = {
+    "anthropic.messages": anthropic_walk.walk_messages,
+    "openai.chat": openai_walk.walk_chat,
+    "openai.responses": openai_walk.walk_responses,
+}
+# What encoding raises of values that cannot be sent.
+_UNSENDABLE = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
+
+
+def walk(
+    payload: Mapping[str, Any],
+    *,
+    endpoint: str,
+    model: str | None = None,
+    headers: Iterable[tuple[str, str]] | Mapping[str, str] | None = None,
+    before: Walk | Iterable[Walk] | None = None,
+) -> Walk | None:
+    """Read a request's prompt as its provider's cache does.
+
+    It keeps the bytes of the prompt, so that nothing which the caller changes later reaches it.
+
+    Args:
+        endpoint: The adapter's name, such as `anthropic.messages`.
+        model: Where it stands in the URL, not in the payload.
+        headers: The request's; some of them change the prompt.
+        before: The walk of an earlier request that begins alike, or several, of which the one
+            that goes furthest counts. The result is the same without, and takes longer.
+
+    Returns:
+        `None` where the payload has no shape that is known, or cannot be sent.
+    """
+    read = _WALKS.get(endpoint)
+    if read is None or not isinstance(payload, Mapping):
+        return None
+    named = payload.get("model")
+    name = named if isinstance(named, str) else model or ""
+    earlier = (before,) if isinstance(before, Walk) else before or ()
+    earlier = [one for one in earlier if one.endpoint == endpoint]
+    fields = headers.items() if isinstance(headers, Mapping) else headers or ()
+    try:
+        return read(payload, name, fields, earlier)
+    except _UNSENDABLE:
+        return None
+
+
+def fingerprints(found: Walk) -> dict[Tier, bytes]:
+    """By tier, a digest of all that breaks its prefixes beside the blocks: its own, and what
+    comes before it."""
+    hashed = hashlib.sha256(found.endpoint.encode())
+    digests: dict[Tier, bytes] = {}
+    tiers: tuple[Tier, ...] = ("tools", "system", "messages")
+    for tier in tiers:
+        for name, value in sorted(found.params.get(tier, {}).items()):
+            hashed.update(b"%b %d:%b" % (name.encode(), len(value), value))
+        hashed.update(b"\0")
+        digests[tier] = hashed.digest()[:16]
+    return digests
