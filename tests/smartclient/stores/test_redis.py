@@ -167,6 +167,7 @@ def test_loops_of_threads_have_connections_of_their_own(store):
     assert read(store, account()) == (balance(held=12),)
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_and_its_parent_count_together(store):
     store.do(reserve(1, account(tokens=3)))
 

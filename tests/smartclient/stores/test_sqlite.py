@@ -157,6 +157,7 @@ def test_a_cancelled_settlement_counts(store, other):
     assert asyncio.run(cancelled_while_locked(store, other, left)) == (balance(spent=5),)
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_and_its_parent_count_together(store):
     store.do(reserve(1, account(tokens=3)))
 
@@ -170,6 +171,7 @@ def test_a_forked_child_and_its_parent_count_together(store):
     assert read(store, account()) == (balance(held=3),)
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_child_that_was_forked_during_an_operation_has_its_own_connection(path):
     """The file is locked, so the parent's thread is still inside when the child begins."""
     store = SQLiteStore(path, timeout=0.05)
