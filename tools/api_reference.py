@@ -15,6 +15,7 @@ __all__ = ["PACKAGES", "PAGE", "main", "render"]
 PACKAGES = (
     "smartclient",
     "smartclient.catalog",
+    "smartclient.ledger",
     "smartclient.prompt_cache",
     "smartclient.stores",
     "smartclient.testing",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         httpx_client,
     )
     from ._wrap import unwrap, wrap
+    from .ledger import Ledger
     from .net.stats import PoolStats, pool_stats
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "ExchangeError",
     "IncompleteStreamError",
     "InvalidRequestError",
+    "Ledger",
     "MalformedReplyError",
     "OverloadedError",
     "PoolStats",
@@ -68,6 +70,7 @@ __all__ = [
 
 
 _LATER = {
+    "Ledger": "ledger",
     "PoolStats": "net.stats",
     "async_httpx2_client": "_http_clients",
     "async_httpx_client": "_http_clients",

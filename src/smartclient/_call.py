@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 from msgspec import Struct
 
-from .wire import Usage
+from .wire import Served, Usage
 from .wire.encode import encode
 from .wire.sse import MAX_EVENT_BYTES
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ._flow import Tap
     from ._scope import Scope
     from .report import CacheReport, Later
+    from .tokens import TokenCount
     from .wire import Adapter
 
 __all__ = [
@@ -219,7 +220,13 @@ class Attempt(Struct):
         status: `None` when no reply came.
         error: The `kind` of the `ExchangeError`, when one was raised; `incomplete` for a
             stream that ended before any content.
-        usage: Tokens that its reply has told of so far.
+        usage: Tokens that its reply has told of so far, whoever reads it; once it has ended,
+            the least that was used where that is all there is.
+        model: Which its request asks for.
+        asked: How its request asks to be served.
+        served: How it was served, where its reply has said so.
+        changes_input: The provider changed the input itself: see `Delta.changes_input`.
+        has_fees: It cost more than its tokens: see `Delta.has_fees`.
     """
 
     number: int
@@ -231,6 +238,11 @@ class Attempt(Struct):
     maybe_processed: bool = False
     ended: float | None = None
     usage: Usage | None = None
+    model: str | None = None
+    asked: Served | None = None
+    served: Served | None = None
+    changes_input: bool = False
+    has_fees: bool = False
 
     def end(self, at: float) -> None:
         """It is over; whoever keeps its record keeps no socket."""
@@ -245,6 +257,8 @@ class Trace(Struct):
         prepared: When the request was ready to be sent for the first time.
         backoffs: Waits between attempts.
         cache: What became of the prompt cache, where somebody looked.
+        counted: The input tokens that somebody counted before the call was sent: what it then
+            uses corrects later counts.
         budget_left: Of each budget of the call, once it is settled.
         report: The `CallReport`, once the body has ended, for whoever asks for it.
     """
@@ -252,8 +266,9 @@ class Trace(Struct):
     started: float
     prepared: float | None = None
     attempts: list[Attempt] = msgspec.field(default_factory=list)
-    backoffs: list[Span] = msgspec.field(default_factory=list)
+    backoffs: tuple[Span, ...] = ()
     cache: CacheReport | None = None
+    counted: TokenCount | None = None
     budget_left: Mapping[str, Mapping[str, float]] | None = None
     report: Later | None = None
 

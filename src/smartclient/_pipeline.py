@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _observers
 from ._call import Call, Reply
 from ._flow import Flow, Policy, compose, finish
 from ._settings import Settings
 from .report import CallReport, Later
+
+if TYPE_CHECKING:  # most programs count no tokens
+    from .tokens import Calibrator
 
 __all__ = ["Pipeline", "finish_at_exit"]
 
@@ -28,6 +31,7 @@ class Pipeline:
         self.settings = settings
         self.clock = settings.clock
         self._newest: Later | None = None
+        self._calibrators: list[Calibrator] = []
         self.leftovers: deque[Flow[None]] = deque()
         self._chain = compose(self._policies())
         # By a weak reference: what is left holds its pipeline, and would keep it until then.
@@ -38,6 +42,18 @@ class Pipeline:
         """Of the call that ended last."""
         newest = self._newest
         return None if newest is None else newest.get()
+
+    @property
+    def calibrator(self) -> Calibrator:
+        """What this client's calls teach about counts; made when it is first asked for."""
+        given = self.settings.calibrator
+        if given is not None:
+            return given
+        if not self._calibrators:
+            from .tokens import Calibrator
+
+            self._calibrators.append(Calibrator())  # of two threads at once, the first one's counts
+        return self._calibrators[0]
 
     def flow(self, call: Call) -> Flow[Reply]:
         """Send `call` through every policy."""
@@ -57,7 +73,12 @@ class Pipeline:
         settings, clock = self.settings, self.clock
         return [
             # Outermost: it reports what the caller saw, all attempts included.
-            Telemetry(clock=clock, publish=self._publish),
+            Telemetry(
+                clock=clock,
+                publish=self._publish,
+                catalog=settings.catalog,
+                calibrator=lambda: self.calibrator,
+            ),
             # Inside telemetry, so that every attempt is in the report.
             Retry(
                 clock=clock,
@@ -73,6 +94,8 @@ class Pipeline:
 
     def _publish(self, report: Later) -> None:
         self._newest = report
+        if self.settings.ledger is not None:
+            _keep(self.settings.ledger, report, self.clock.now())
         if self.settings.on_report is not None:
             _observe(self.settings.on_report, report.get())
 
@@ -89,6 +112,13 @@ def finish_at_exit(pipeline: Callable[[], Pipeline | None]) -> None:
         leftover = alive.leftovers.popleft()
         next(leftover, None)
         leftover.close()
+
+
+def _keep(ledger: Any, report: Later, at: float) -> None:
+    try:
+        ledger.add(report.get(), at=at)
+    except Exception:  # who keeps the books must not break the call
+        _observers.failed("the ledger failed", ledger)
 
 
 def _observe(observer: Any, report: CallReport) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +19,12 @@ from .net.proxy import Proxy, proxy_of
 from .net.secret import hidden
 from .report import CallReport
 from .wire.sse import MAX_EVENT_BYTES
+
+if TYPE_CHECKING:
+    from .catalog.lookup import CatalogLike
+    from .tokens import Calibrator
+else:
+    CatalogLike = Calibrator = Any  # most programs set neither, and load neither
 
 __all__ = [
     "Settings",
@@ -47,6 +53,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         resend: Send a call again, once, when its connection broke after it was written.
         resend_after_timeout: Send a call again, once, when no answer came in time.
         on_report: Is given the `CallReport` of each call, in the thread that read it.
+        ledger: A `Ledger` that keeps what each call used and cost.
         max_connections: Connections to one origin that this client uses at most; over
             HTTP/2, calls in flight.
         http_version: `auto` offers HTTP/2 where that pays, `1.1` and `2` insist on one.
@@ -67,6 +74,10 @@ class Settings(Struct, frozen=True, kw_only=True):
         uds: Path of a Unix socket that is connected to, whatever the origin.
         local_address: IP address that connections are made from.
         socket_options: What `setsockopt` is given for each socket.
+        catalog: What calls are priced by: fields of `ModelFacts` by model, or a JSON file of
+            them, laid over the catalog that comes with this version, or a `Catalog`.
+        calibrator: What learns how far counts of tokens are off, to share it between clients
+            or keep it across runs; `None`: one of this client's own.
         clock: Where time comes from; for tests.
     """
 
@@ -79,6 +90,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     resend: bool = True
     resend_after_timeout: bool = False
     on_report: Callable[[CallReport], None] | None = None
+    ledger: Any = None
     max_connections: int = 1000
     http_version: HttpVersion = "auto"
     keepalive: float | None = 60.0
@@ -94,6 +106,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     uds: str | None = None
     local_address: str | None = None
     socket_options: Sequence[tuple[int, int, int | bytes]] = ()
+    catalog: CatalogLike | None = None
+    calibrator: Calibrator | None = None
     clock: Clock = SystemClock()
 
     def __post_init__(self) -> None:
@@ -119,6 +133,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         _check_trust(self)
         _check_objects(self)
         check_way(self.proxy, self.uds, self.local_address)
+        if self.catalog is not None or self.calibrator is not None:
+            from ._token_settings import catalog_from, check_calibrator  # most give neither
+
+            force_setattr(self, "catalog", catalog_from(self.catalog))
+            check_calibrator(self.calibrator)
         force_setattr(self, "socket_options", _socket_options(self.socket_options))
 
 
@@ -138,6 +157,11 @@ def _check_objects(settings: Settings) -> None:
     clock = settings.clock
     if not all(hasattr(clock, part) for part in ("now", "monotonic", "sleep", "sleep_async")):
         raise TypeError(f"clock must be a Clock, not {type(clock).__name__}")
+    if settings.ledger is not None:
+        from .ledger import Ledger  # loaded by whoever has made one
+
+        if not isinstance(settings.ledger, Ledger):
+            raise TypeError(f"ledger must be a Ledger, not {type(settings.ledger).__name__}")
     context = settings.ssl_context
     if context is not None:
         from ssl import SSLContext  # loaded by whoever has made one

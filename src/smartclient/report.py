@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
+from ._bill import bill_of, dollars
 from ._call import Attempt, Span, Timeline
-from .wire import Usage
+from .wire import Served, Usage
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from .catalog import Cost
+else:
+    Cost = Any  # loaded with the first price
 
 __all__ = [
     "STAGES",
@@ -49,6 +57,10 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
             done the work.
         reused: The connection was open already.
         stages: Those of its connection and of the server.
+        model: Which its own request asked for.
+        served: How it was served, by its reply and else by its request.
+        usage: Tokens that its reply told of; the least that it used, where it was cut.
+        priced: Dollars for each part of that, exactly; `None` where the model is not known.
     """
 
     number: int
@@ -60,6 +72,10 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     maybe_processed: bool
     reused: bool
     stages: dict[str, Stage]
+    model: str | None = None
+    served: Served | None = None
+    usage: Usage | None = None
+    priced: Cost | None = None
 
 
 class CacheReport(Struct, frozen=True, kw_only=True):
@@ -105,7 +121,14 @@ class CallReport(Struct, frozen=True, kw_only=True):
         ttft: From the start of the call to the first event with tokens, in seconds.
         itl_p50: Median gap between two such events, in seconds.
         itl_max: Longest such gap, in seconds.
-        usage: Tokens, as the provider counted them.
+        usage: Tokens, as the provider counted them, of every attempt together.
+        cost: Dollars of every attempt together, as the nearest float to `exact_cost`; `None`
+            as long as something is missing.
+        cost_at_least: Dollars of what is known.
+        cost_missing: What is not known: a price, the final counts of an answer that was cut.
+        cache: What became of the prompt cache, where somebody looked.
+        budget_left: Of each budget of the call: dollars, tokens or requests.
+        tags: Of the `smartclient.scope` blocks that the call was made in, the outermost first.
         finish: Why the model stopped, in the provider's word.
         request_id: What to quote to the provider.
         server: Stages as the server told them, `start` counting from the call's arrival.
@@ -126,14 +149,27 @@ class CallReport(Struct, frozen=True, kw_only=True):
     itl_p50: float | None = None
     itl_max: float | None = None
     usage: Usage | None = None
+    cost: float | None = None
+    cost_at_least: float | None = None
+    cost_missing: tuple[str, ...] = ()
+    cache: CacheReport | None = None
+    budget_left: Mapping[str, Mapping[str, float]] | None = None
+    tags: tuple[str, ...] = ()
     finish: str | None = None
     request_id: str | None = None
     server: dict[str, Stage] = msgspec.field(default_factory=dict)
     error: str | None = None
 
+    @property
+    def exact_cost(self) -> Decimal | None:
+        """`cost` without any rounding, for sums over many calls."""
+        return bill_of(self.attempts).total
+
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
+        from decimal import Decimal
+
+        plain: dict[str, Any] = _plain(msgspec.to_builtins(self, builtin_types=(Decimal,)), Decimal)
         return plain
 
     def waterfall(self, width: int = 78) -> str:
@@ -179,7 +215,32 @@ class CallReport(Struct, frozen=True, kw_only=True):
             }
             told = [f"{count:,} {name}" for name, count in counts.items() if count is not None]
             lines.append(f"  tokens: {', '.join(told)}")
-        return lines
+        return [*lines, *self._money(), *self._cache(), *self._budgets()]
+
+    def _money(self) -> list[str]:
+        if self.cost is None:
+            if self.usage is None or not self.cost_missing:
+                return []
+            least = (
+                "" if self.cost_at_least is None else f"; at least {dollars(self.cost_at_least)}"
+            )
+            return [f"  cost unknown, for want of {', '.join(self.cost_missing)}{least}"]
+        usage = self.usage or Usage()
+        if not usage.input_tokens or usage.cache_read is None:
+            return [f"  {dollars(self.cost)}"]
+        read = f"{usage.cache_read:,} of {usage.input_tokens:,} tokens"
+        return [f"  {dollars(self.cost)} (read from cache {read})"]
+
+    def _cache(self) -> list[str]:
+        if self.cache is None or self.cache.miss is None:
+            return []
+        return [f"  cache miss: {self.cache.drift or self.cache.miss}"]
+
+    def _budgets(self) -> list[str]:
+        return [
+            f"  budget {name}: {', '.join(_amount(*each) for each in left.items())} left"
+            for name, left in (self.budget_left or {}).items()
+        ]
 
 
 class Later:
@@ -198,6 +259,19 @@ class Later:
             self._made.setdefault("report", make())  # in one step: others may ask at once
             self._make = None  # with what it was made of
         return self._made["report"]
+
+
+def _amount(unit: str, number: float) -> str:
+    return dollars(number) if unit == "dollars" else f"{number:,.0f} {unit}"
+
+
+def _plain(value: Any, exact: type[Decimal]) -> Any:
+    """`value` with floats in the place of `exact` numbers."""
+    if isinstance(value, dict):
+        return {name: _plain(one, exact) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one, exact) for one in value]
+    return float(value) if isinstance(value, exact) else value
 
 
 def _ms(seconds: float) -> str:
@@ -245,8 +319,11 @@ def server_stages(text: str) -> dict[str, Stage]:
     return stages
 
 
-def attempt_report(attempt: Attempt, *, since: float, server: Mapping[str, Stage]) -> AttemptReport:
+def attempt_report(
+    attempt: Attempt, *, since: float, server: Mapping[str, Stage], priced: Cost | None = None
+) -> AttemptReport:
     """What one attempt came to, with times from `since`."""
+    served = attempt.asked if attempt.served is None else attempt.served.over(attempt.asked)
     ended = attempt.ended if attempt.ended is not None else attempt.started
     return AttemptReport(
         number=attempt.number,
@@ -258,4 +335,8 @@ def attempt_report(attempt: Attempt, *, since: float, server: Mapping[str, Stage
         maybe_processed=attempt.maybe_processed,
         reused=attempt.timeline.reused,
         stages=dict(server) | timeline_stages(attempt.timeline, since=since),
+        model=attempt.model,
+        served=served,
+        usage=attempt.usage,
+        priced=priced,
     )

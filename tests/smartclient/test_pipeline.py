@@ -10,10 +10,16 @@ import sys
 import weakref
 from collections import deque
 
+from msgspec.structs import replace
+
 from smartclient._flow import Exchange, Outcome, Peek, Sleep, sleep
 from smartclient._pipeline import Pipeline, finish_at_exit
+from smartclient._scope import Scope
 from smartclient._settings import Settings
+from smartclient.ledger import Ledger
 from smartclient.testing import OVERLOADED, ManualClock, a_call, a_reply, play
+from smartclient.tokens import Calibrator, TokenCount
+from smartclient.wire import Usage
 
 
 def a_pipeline(**options):
@@ -37,6 +43,39 @@ def test_every_attempt_is_inside_one_report():
         "Exchange Peek Close Sleep Exchange Peek".split()
     )
     assert pipeline.last_report.status == 200
+
+
+def test_each_call_is_in_the_ledger_at_the_time_of_the_clock():
+    ledger = Ledger()
+    pipeline = a_pipeline(ledger=ledger)
+
+    reply, _ = play(pipeline.flow(a_call()), [a_reply(), None])
+    ended(reply)
+
+    assert [(entry.at, entry.status) for entry in ledger] == [(0.0, 200)]
+
+
+def test_a_call_is_in_the_ledger_with_the_tags_that_it_was_made_under():
+    ledger = Ledger()
+    pipeline = a_pipeline(ledger=ledger)
+
+    call = replace(a_call(), scope=Scope(tags=("user", "run")))
+    reply, _ = play(pipeline.flow(call), [a_reply(), None])
+    ended(reply)
+
+    assert [entry.tags for entry in ledger] == [("user", "run")]
+
+
+def test_a_ledger_that_fails_does_not_break_the_call(caplog, monkeypatch):
+    ledger = Ledger()
+    monkeypatch.setattr(ledger, "add", None)
+    pipeline = a_pipeline(ledger=ledger)
+
+    reply, _ = play(pipeline.flow(a_call()), [a_reply(), None])
+    ended(reply)
+
+    assert pipeline.last_report.status == 200
+    assert caplog.records[0].getMessage().startswith("the ledger failed")
 
 
 def test_what_a_dropped_body_left_is_done_before_the_next_call():
@@ -87,7 +126,9 @@ def test_a_dropped_stream_is_reported_at_exit():
         "from tests.smartclient.fakes import BLOCKING, START, a_stream\n"
         "from tests.smartclient.clients import GIVEN, an_anthropic\n"
         "told = lambda report: print(report.error)\n"
-        "client, _ = an_anthropic(BLOCKING, a_stream(START), on_report=told)\n"
+        "prices = {'tiny': {'prices': {'input': 1, 'output': 1}}}\n"
+        "stream = a_stream(START)\n"
+        "client, _ = an_anthropic(BLOCKING, stream, on_report=told, catalog=prices)\n"
         "client.messages.create(stream=True, **GIVEN)\n"
     )
 
@@ -131,3 +172,37 @@ def test_an_observer_that_raises_breaks_nothing(caplog):
     assert pipeline.last_report is not None
     assert "on_report failed" in caplog.text
     assert "disk full" in caplog.text
+
+
+def test_a_client_prices_by_its_own_catalog():
+    pipeline = a_pipeline(catalog={"tiny": {"prices": {"input": 1, "output": 2}}})
+    call = a_call()
+    attempt = call.trace.begin(call.origin, at=0.0)
+    attempt.model, attempt.usage = call.model, Usage(uncached=1_000_000, output=1_000_000)
+
+    reply, _ = play(pipeline.flow(call), [a_reply(call=call), None])
+    ended(reply)
+
+    assert pipeline.last_report.cost == 3.0
+
+
+def test_what_calls_teach_is_one_clients_own_unless_it_is_shared():
+    given = Calibrator()
+
+    own, other = a_pipeline(), a_pipeline()
+
+    assert own.calibrator is own.calibrator
+    assert own.calibrator is not other.calibrator
+    assert a_pipeline(calibrator=given).calibrator is given
+
+
+def test_a_counted_call_teaches_the_clients_calibrator():
+    pipeline, call = a_pipeline(), a_call()
+    call.trace.counted = TokenCount(90, 100, 110, "heuristic", "text", 100)
+    attempt = call.trace.begin(call.origin, at=0.0)
+    attempt.model, attempt.usage = call.model, Usage(uncached=120, output=1)
+
+    reply, _ = play(pipeline.flow(call), [a_reply(call=call), None])
+    ended(reply)
+
+    assert len(pipeline.calibrator) == 1

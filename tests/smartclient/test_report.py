@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import weakref
+from decimal import Decimal
 
 import pytest
 
 from smartclient._call import Attempt, Span, Timeline
+from smartclient.catalog import Cost
 from smartclient.report import (
+    CacheReport,
     CallReport,
     Later,
     Stage,
@@ -16,7 +19,7 @@ from smartclient.report import (
     server_stages,
     timeline_stages,
 )
-from smartclient.wire import Usage
+from smartclient.wire import Served, Usage
 
 
 def a_report(**facts):
@@ -94,6 +97,35 @@ def test_a_report_is_plain_values():
     assert plain["stages"]["send"] == {"start": 0.0, "duration": 0.5}
 
 
+def test_dollars_in_a_plain_report_are_numbers():
+    cost = Cost(model="m", total=Decimal("0.1"), cache_write={"5m": Decimal("0.05")})
+    attempt = attempt_report(
+        Attempt(1, "http://a:1", 0.0, Timeline(), status=200, usage=Usage(uncached=1, output=1)),
+        since=0.0,
+        server={},
+        priced=cost,
+    )
+    report = a_report(attempts=[attempt], cost=0.1, cache=CacheReport(savings=-0.5))
+
+    plain = json.loads(json.dumps(report.to_dict()))
+
+    assert report.exact_cost == Decimal("0.1")
+    assert plain["attempts"][0]["priced"]["total"] == plain["cost"] == 0.1
+    assert plain["attempts"][0]["priced"]["cache_write"] == {"5m": 0.05}
+    assert (plain["cache"]["savings"], plain["tags"]) == (-0.5, [])
+
+
+def test_an_attempt_says_how_it_was_served():
+    asked, served = Served(service_tier="auto", geo="us"), Served(service_tier="flex")
+    attempt = Attempt(1, "http://a:1", 0.0, Timeline(), model="m", asked=asked)
+
+    assert attempt_report(attempt, since=0.0, server={}).served is asked
+    attempt.served = served
+    told = attempt_report(attempt, since=0.0, server={})
+
+    assert (told.model, told.served) == ("m", Served(service_tier="flex", geo="us"))
+
+
 def test_the_waterfall_draws_each_stage_where_it_was():
     lines = str(a_report(reused=True, protocol="HTTP/1.1")).splitlines()
 
@@ -124,6 +156,53 @@ def test_the_totals_name_tokens_by_what_they_cost():
     assert lines[-1] == (
         "  tokens: 1,200 uncached, 0 read from cache, 7 written to cache, 5 output"
     )
+
+
+READ = Usage(uncached=892, cache_read=8112, cache_write={}, output=5)
+
+
+@pytest.mark.parametrize(
+    ("facts", "line"),
+    [
+        pytest.param(
+            {"usage": READ, "cost": 0.0132},
+            "  $0.0132 (read from cache 8,112 of 9,004 tokens)",
+            id="cost",
+        ),
+        pytest.param(
+            {"usage": Usage(uncached=3, output=1), "cost": 0.2},
+            "  $0.2000",
+            id="nothing-known-of-the-cache",
+        ),
+        pytest.param(
+            {"usage": READ, "cost_missing": ("prices of 'm'",)},
+            "  cost unknown, for want of prices of 'm'",
+            id="unknown",
+        ),
+        pytest.param(
+            {"usage": READ, "cost_missing": ("final output tokens",), "cost_at_least": 0.01},
+            "  cost unknown, for want of final output tokens; at least $0.0100",
+            id="at-least",
+        ),
+        pytest.param(
+            {"cache": CacheReport(miss="drift", drift="tools[3] moved; 8,112 tokens")},
+            "  cache miss: tools[3] moved; 8,112 tokens",
+            id="drift",
+        ),
+        pytest.param({"cache": CacheReport(miss="expired")}, "  cache miss: expired", id="miss"),
+        pytest.param(
+            {"budget_left": {"app": {"dollars": 3.2, "tokens": 1000.0}}},
+            "  budget app: $3.2000, 1,000 tokens left",
+            id="budget",
+        ),
+    ],
+)
+def test_money_cache_and_budgets_are_the_last_lines(facts, line):
+    assert a_report(**facts).waterfall().splitlines()[-1] == line
+
+
+def test_without_a_miss_the_cache_has_no_line():
+    assert a_report(cache=CacheReport(actual_read=5)).waterfall() == a_report().waterfall()
 
 
 def test_what_is_unknown_is_left_out_of_the_picture():

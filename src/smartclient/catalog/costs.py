@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, Context, Decimal
+from functools import reduce
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..wire import Usage
 from .exact import per_million, plus, times
@@ -51,6 +53,15 @@ class Cost(Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     above: int | None = None
 
+    @property
+    def at_least(self) -> Decimal | None:
+        """What the known parts cost together; `None` where none is known."""
+        if self.total is not None:
+            return self.total
+        parts = (self.uncached, self.cache_read, self.output, *self.cache_write.values())
+        known = [part for part in parts if part is not None]
+        return reduce(plus, known) if known else None
+
     def rounded(self, places: int = 6) -> Decimal | None:
         """The total with so many decimals; the only rounding there is."""
         if self.total is None:
@@ -75,7 +86,7 @@ def cost(
     """What `usage` costs at the prices of `facts`; `None` where either is not there.
 
     A part whose price is unknown leaves the total unknown, never too small; one without
-    tokens needs no price.
+    tokens needs no price. The total is unknown too where counts cannot be, or are not final.
 
     Args:
         usage: Tokens of one reply.
@@ -100,12 +111,17 @@ def cost(
     if unknown or factor is None:
         return Cost(model=facts.name, missing=tuple(unknown))
     rates, above = _rates(facts.prices, mode, usage.input_tokens)
-    return _added(facts.name, usage, rates, factor, above)
+    found = _added(facts.name, usage, rates, factor, above)
+    if usage.is_final:
+        return found
+    return replace(found, total=None, missing=(*found.missing, "final output tokens"))
 
 
 def _faults(usage: Usage) -> list[str]:
     """Counts that are missing, or that cannot be."""
     faults = []
+    if usage.inconsistent is not None:
+        return [f"consistent counts: {usage.inconsistent}"]
     if usage.uncached is None:
         faults.append("input tokens")
     if usage.output is None:

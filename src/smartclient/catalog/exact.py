@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from decimal import Context, Decimal, Inexact, InvalidOperation
 
-__all__ = ["per_million", "plus", "times"]
+__all__ = ["ZERO", "per_million", "plus", "times"]
+
+ZERO = Decimal(0)
 
 # More digits than prices, factors and counts can fill together; should they ever, it raises.
 _EXACT = Context(prec=100, traps=[Inexact, InvalidOperation])

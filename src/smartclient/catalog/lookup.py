@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ from .names import readings
 from .records import laid_over
 from .regions import in_region
 
-__all__ = ["Catalog", "builtin", "catalog_of"]
+__all__ = ["Catalog", "CatalogLike", "builtin", "catalog_of"]
 
 _MAX_REMEMBERED = 1024
 """Names whose answer is kept, and unknown ones that are warned of: they may come from users."""
@@ -48,19 +48,39 @@ class Catalog:
     def __iter__(self) -> Iterator[ModelFacts]:
         return iter(self._records)
 
-    def model(self, name: str) -> ModelFacts | None:
+    def __contains__(self, name: str) -> bool:
+        """Whether `model` would find facts; nothing is logged."""
+        return self._look_up(name) is not None
+
+    def near(self, name: str, most: int = 3) -> list[str]:
+        """Names that `name` may have been meant to be, the nearest first."""
+        from difflib import get_close_matches  # for who made a mistake
+
+        return get_close_matches(name.strip().lower(), list(self._by_name), n=most)
+
+    def model(self, name: str, *, served: str | None = None) -> ModelFacts | None:
         """The facts of the model that `name` means, or `None` and one warning in the log.
 
         Dates (`-20250929`, `-2025-04-14`, `@20250929`), gateways (`openai/`, `azure/`,
         `openrouter/anthropic/`), Bedrock's names and ARNs, and `ft:` names are understood.
         Prices are the maker's; where a name holds a region that costs more they include it,
         and for a region or a fine-tune whose prices are unknown they are `None`.
+
+        Args:
+            served: What the reply calls the model, which counts where `name` is not known: it
+                may be an alias, or the name of a deployment.
         """
+        facts = self._remembered(name)
+        if facts is None and served is not None:
+            facts = self._remembered(served)
+        if facts is None:
+            self._warn(name)
+        return facts
+
+    def _remembered(self, name: str) -> ModelFacts | None:
         if name in self._found:
             return self._found[name]
         facts = self._look_up(name)
-        if facts is None:
-            self._warn(name)
         if len(self._found) >= _MAX_REMEMBERED:
             self._found.clear()
         self._found[name] = facts
@@ -151,6 +171,10 @@ def builtin() -> Catalog:
     from .shipped import CATALOG  # an import happens once, however many threads ask
 
     return CATALOG
+
+
+CatalogLike: TypeAlias = "Catalog | Mapping[str, Mapping[str, Any]] | str | os.PathLike[str]"
+"""A catalog, or what is laid over ours: fields by model, or a file of them."""
 
 
 def catalog_of(

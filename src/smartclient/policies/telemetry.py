@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
+from .._bill import bill_of
 from .._call import Attempt, Call, Headers, Reply, Span
 from .._clock import Clock
 from .._errors import ExchangeError, RefusedError
 from .._flow import Flow, Next, Outcome
-from ..report import CallReport, Later, Stage, attempt_report, server_stages
-from ..wire import Adapter, Delta, Usage
+from ..report import (
+    AttemptReport,
+    CacheReport,
+    CallReport,
+    Later,
+    Stage,
+    attempt_report,
+    server_stages,
+)
+from ..wire import Adapter, Delta
+
+if TYPE_CHECKING:  # loaded for the first report that is looked at, and the first lesson
+    from ..catalog.lookup import CatalogLike
+    from ..tokens import Calibrator
 
 __all__ = ["Telemetry"]
 
@@ -24,36 +37,83 @@ class Telemetry:
 
     Args:
         publish: Is given each report, which is put together once somebody asks for it.
+        catalog: What calls are priced by; `None` takes the one that comes with this version.
+        calibrator: Makes, or finds, what learns from calls that were counted before.
     """
 
-    def __init__(self, *, clock: Clock, publish: Callable[[Later], None]) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        publish: Callable[[Later], None],
+        catalog: CatalogLike | None = None,
+        calibrator: Callable[[], Calibrator] | None = None,
+    ) -> None:
         self._clock, self._publish = clock, publish
+        self._catalog, self._calibrator = catalog, calibrator
 
     def flow(self, call: Call, call_next: Next) -> Flow[Reply]:
         try:
             reply = yield from call_next(call)
         except BaseException as error:  # also of a caller who is cancelled, or leaves
-            watch = _Watch(call, self._publish)
+            watch = _Watch(call, self)
             watch.report(Outcome("failed", self._clock.monotonic(), _kind(error)))
             raise
-        reply.taps.append(_Watch(call, self._publish, status=reply.status, headers=reply.headers))
+        reply.taps.append(_Watch(call, self, status=reply.status, headers=reply.headers))
         return reply
+
+    def ended(self, call: Call, notes: _Notes, outcome: Outcome) -> None:
+        """Publish what is known at the end of `call`."""
+        trace = call.trace
+        # Neither the call, whose body may be large, nor the trace, which holds the report.
+        known = (  # a `_Known`, once somebody asks for the report
+            call.adapter,
+            call.model,
+            call.method,
+            call.target,
+            () if call.scope is None else call.scope.tags,
+            trace.started,
+            trace.prepared,
+            trace.attempts,
+            trace.backoffs,
+            trace.cache,
+            trace.budget_left,
+        )
+        trace.report = Later(partial(_report, notes, outcome, known, self._catalog))
+        self._publish(trace.report)
+
+    def learn(self, call: Call, outcome: Outcome) -> None:
+        """Correct later counts by what `call` used, if somebody counted it before."""
+        trace, adapter, calibrator = call.trace, call.adapter, self._calibrator
+        if trace.counted is None or calibrator is None or adapter is None or not trace.attempts:
+            return
+        last = trace.attempts[-1]
+        usage = last.usage
+        if usage is None or last.changes_input or last.model is None:
+            return
+        calibrator().observe(
+            trace.counted,
+            usage,
+            provider=adapter.provider,
+            model=last.model,
+            is_complete=outcome.kind == "complete" and usage.inconsistent is None,
+        )
 
 
 class _Watch:
     """Notes what a body says, and reports when it has ended."""
 
-    __slots__ = ("_call", "_is_stream", "_notes", "_publish")
+    __slots__ = ("_call", "_is_stream", "_notes", "_telemetry")
 
     def __init__(
         self,
         call: Call,
-        publish: Callable[[Later], None],
+        telemetry: Telemetry,
         *,
         status: int | None = None,
         headers: Headers = Headers(),  # noqa: B008 - immutable
     ) -> None:
-        self._call, self._publish = call, publish
+        self._call, self._telemetry = call, telemetry
         self._is_stream = call.is_stream  # a whole reply has no first event
         self._notes = _Notes(status, headers)
 
@@ -67,8 +127,6 @@ class _Watch:
             elif len(notes.gaps) < _MAX_GAPS:
                 notes.gaps.append(at - notes.last)
             notes.last = at
-        if delta.usage is not None:
-            notes.usage = delta.usage if notes.usage is None else notes.usage.updated(delta.usage)
         if delta.finish is not None:
             notes.finish = delta.finish
 
@@ -78,63 +136,77 @@ class _Watch:
             self._notes.timings += (value,)
 
     def after(self, outcome: Outcome) -> Flow[None]:
+        if self._call.trace.counted is not None:
+            self._telemetry.learn(self._call, outcome)
         self.report(outcome)
         yield from ()
 
     def report(self, outcome: Outcome) -> None:
         """Publish what is known at the end."""
-        call, trace = self._call, self._call.trace
-        # Neither the call, whose body may be large, nor the trace, which holds the report.
-        known = (call.adapter, call.model, call.method, call.target)
-        times = (trace.started, trace.prepared, trace.attempts, trace.backoffs)
-        trace.report = Later(partial(_report, self._notes, outcome, known, times))
-        self._publish(trace.report)
+        self._telemetry.ended(self._call, self._notes, outcome)
 
 
 class _Notes:
     """What a body has said."""
 
-    __slots__ = ("finish", "first", "gaps", "headers", "last", "status", "timings", "usage")
+    __slots__ = ("finish", "first", "gaps", "headers", "last", "status", "timings")
 
     def __init__(self, status: int | None, headers: Headers) -> None:
         self.status, self.headers = status, headers
         self.first: float | None = None
         self.last: float | None = None
         self.gaps: list[float] = _NO_GAPS
-        self.usage: Usage | None = None
         self.finish: str | None = None
         self.timings = tuple(headers.all("server-timing"))
 
 
-_Known: TypeAlias = "tuple[Adapter | None, str | None, str, str]"
-_Times: TypeAlias = "tuple[float, float | None, list[Attempt], list[Span]]"
+class _Known(NamedTuple):
+    """What a call and its trace come to."""
+
+    adapter: Adapter | None
+    model: str | None
+    method: str
+    target: str
+    tags: tuple[str, ...]
+    started: float
+    prepared: float | None
+    attempts: list[Attempt]
+    backoffs: tuple[Span, ...]
+    cache: CacheReport | None
+    budget_left: Mapping[str, Mapping[str, float]] | None
 
 
-def _report(notes: _Notes, outcome: Outcome, known: _Known, times: _Times) -> CallReport:
-    adapter, model, method, target = known
-    since, _, tries, _ = times
-    last = tries[-1] if tries else None
+def _report(
+    notes: _Notes, outcome: Outcome, parts: tuple[object, ...], catalog: CatalogLike | None
+) -> CallReport:
+    known = _Known._make(parts)
+    adapter, since = known.adapter, known.started
+    last = known.attempts[-1] if known.attempts else None
     told: dict[str, Stage] = {}
     for timing in notes.timings:
         told |= server_stages(timing)
-    server = _placed(told, last, since)
-    attempts = [
-        attempt_report(one, since=since, server=server if one is last else {}) for one in tries
-    ]
+    attempts = _attempts(known, _placed(told, last, since), catalog)
+    bill = bill_of(attempts)
     return CallReport(
         provider=adapter.provider if adapter else None,
-        model=model,
-        endpoint=f"{method} {target.partition('?')[0]}",
+        model=known.model,
+        endpoint=f"{known.method} {known.target.partition('?')[0]}",
         status=notes.status,
         attempts=attempts,
-        stages=_stages(notes, times, attempts[-1].stages if attempts else {}),
+        stages=_stages(notes, known, attempts[-1].stages if attempts else {}),
         reused=last.timeline.reused if last else None,
         protocol=last.timeline.protocol if last else None,
         duration=outcome.at - since,
         ttft=None if notes.first is None else notes.first - since,
         itl_p50=_median(notes.gaps),
         itl_max=max(notes.gaps, default=None),
-        usage=notes.usage,
+        usage=bill.usage,
+        cost=None if bill.total is None else float(bill.total),
+        cost_at_least=None if bill.at_least is None else float(bill.at_least),
+        cost_missing=bill.missing,
+        cache=known.cache,
+        budget_left=known.budget_left,
+        tags=known.tags,
         finish=notes.finish,
         request_id=notes.headers.get(adapter.request_id_header) if adapter else None,
         server=told,
@@ -142,9 +214,27 @@ def _report(notes: _Notes, outcome: Outcome, known: _Known, times: _Times) -> Ca
     )
 
 
-def _stages(notes: _Notes, times: _Times, last: dict[str, Stage]) -> dict[str, Stage]:
+def _attempts(
+    known: _Known, server: dict[str, Stage], catalog: CatalogLike | None
+) -> list[AttemptReport]:
+    """Each with its price; only the last one is known to have passed the server's stages."""
+    from ..catalog.attempts import priced
+
+    last = known.attempts[-1] if known.attempts else None
+    return [
+        attempt_report(
+            one,
+            since=known.started,
+            server=server if one is last else {},
+            priced=priced(one, catalog),
+        )
+        for one in known.attempts
+    ]
+
+
+def _stages(notes: _Notes, known: _Known, last: dict[str, Stage]) -> dict[str, Stage]:
     """Those of the last attempt, and the call's own, which come first where both name one."""
-    since, prepared, _, backoffs = times
+    since, prepared, backoffs = known.started, known.prepared, known.backoffs
     stages = dict(last)
     if prepared is not None:
         stages["prepare"] = Stage(0.0, prepared - since)

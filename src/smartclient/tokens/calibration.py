@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, convert
 
 from ..wire import Usage
+from ..wire.usage import changes_input
 from .calibration_file import read, write
 from .encodings import bare_name
 from .values import TokenCount
@@ -203,17 +204,7 @@ def is_a_lesson(reply: Mapping[str, Any]) -> bool:
     if isinstance(edited, Mapping) and edited.get("applied_edits"):
         return False
     parts = [*_list(reply.get("content")), *_list(reply.get("output"))]
-    return not any(isinstance(part, Mapping) and _is_foreign(part.get("type")) for part in parts)
-
-
-_OURS = frozenset({"function_call", "custom_tool_call", "tool_use"})  # run by the caller
-
-
-def _is_foreign(kind: Any) -> bool:
-    """Whether a part of a reply comes of a tool at the provider, or of a compaction."""
-    if not isinstance(kind, str) or kind in _OURS:
-        return False
-    return kind.endswith(("_call", "_tool_result")) or kind in ("server_tool_use", "compaction")
+    return not any(isinstance(part, Mapping) and changes_input(part.get("type")) for part in parts)
 
 
 def _prior(counted: TokenCount) -> float:

@@ -70,7 +70,7 @@ class _Ending:
     ) -> None:
         self._response = response
         self._patience = patience
-        self.intake = Intake(reply, clock)
+        self.intake = Intake(reply, clock, attempt)
         patience.head(is_stream=self.intake.is_events)
         self.is_over = False
         self._attempt, self._clock = attempt, clock
@@ -101,6 +101,7 @@ class _Ending:
         if self.is_over:
             return []
         self.is_over = True
+        self.intake.settle(outcome)
         self._attempt.end(outcome.at)
         return [_last(tap, outcome) for tap in self.intake.take_taps()]
 

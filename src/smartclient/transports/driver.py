@@ -14,6 +14,7 @@ from .._clock import Clock
 from .._errors import ExchangeError
 from .._flow import Ask, Close, Effect, Exchange, Flow, Park, Peek, Read, Sleep
 from ..wire import Failure
+from ..wire.usage import asked_of
 from .body import AsyncBody, AsyncResponse, Body, Response
 from .intake import Chunk
 from .patience import Patience
@@ -105,7 +106,9 @@ class _Performing:
         at = self._clock.monotonic()
         if self._trace.prepared is None:
             self._trace.prepared = at
-        return self._trace.begin(call.origin, at=at)
+        attempt = self._trace.begin(call.origin, at=at)
+        attempt.model, attempt.asked = call.model, asked_of(call.payload)
+        return attempt
 
     def _failed(self, attempt: Attempt, error: ExchangeError) -> None:
         attempt.error, attempt.maybe_processed = error.kind, error.maybe_processed
@@ -122,7 +125,7 @@ class _Performing:
         )
 
     def _slept(self, start: float) -> None:
-        self._trace.backoffs.append(Span(start, self._clock.monotonic()))
+        self._trace.backoffs += (Span(start, self._clock.monotonic()),)
 
 
 class Performer(_Performing):

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from .. import _observers
-from .._call import Reply
+from .._call import Attempt, Reply
 from .._clock import Clock
 from .._errors import SmartClientError
 from .._flow import Outcome, Tap
@@ -51,22 +51,25 @@ _NONE_FINISHED: frozenset[int] = frozenset()  # shared: an empty one takes 216 b
 class _Told:
     """What a body has said up to some point."""
 
-    __slots__ = ("failure", "finished", "has_tokens", "is_terminal")
+    __slots__ = ("failure", "finished", "has_stopped", "has_tokens", "is_terminal")
 
     def __init__(self) -> None:
-        self.has_tokens = self.is_terminal = False
+        self.has_tokens = self.is_terminal = self.has_stopped = False
         self.failure: Failure | None = None
         self.finished = _NONE_FINISHED
 
-    def note_all(self, parts: list[Part]) -> bool:
-        """Whether some of `parts` carry output."""
-        noted, has_tokens = None, False
+    def note_all(self, parts: list[Part], attempt: Attempt | None = None) -> int:
+        """How many of `parts` carry output; `attempt` keeps what they tell of its costs."""
+        noted, num_tokens = None, 0
         for part in parts:
             if part.delta is not noted:  # most events say the same as the one before
                 noted = part.delta
-                has_tokens = has_tokens or noted.has_tokens
                 self.note(noted)
-        return has_tokens
+                if attempt is not None and (noted.usage is not None or noted.changes_input):
+                    _account(attempt, noted)
+            if noted.has_tokens:
+                num_tokens += 1
+        return num_tokens
 
     def note(self, delta: Delta) -> None:
         self.has_tokens = self.has_tokens or delta.has_tokens
@@ -74,9 +77,23 @@ class _Told:
         self.failure = self.failure or delta.failure
         if delta.finished:
             self.finished = self.finished.union(delta.finished)
+        elif delta.finish is not None:
+            self.has_stopped = True
 
     def is_whole(self, num_choices: float) -> bool:
         return self.is_terminal or len(self.finished) >= num_choices
+
+
+def _account(attempt: Attempt, delta: Delta) -> None:
+    """Keep what `delta` tells of tokens, and of how they were served."""
+    told, served = delta.usage, delta.served
+    if told is not None:
+        attempt.usage = told if attempt.usage is None else attempt.usage.updated(told)
+    if served is not None:
+        attempt.served = served.over(attempt.served)
+    if delta.changes_input:
+        attempt.changes_input = True
+        attempt.has_fees = attempt.has_fees or delta.has_fees
 
 
 class Intake:
@@ -92,6 +109,7 @@ class Intake:
 
     __slots__ = (
         "_adapter",
+        "_attempt",
         "_clock",
         "_codings",
         "_delivered",
@@ -99,6 +117,7 @@ class Intake:
         "_is_undecodable",
         "_num_choices",
         "_num_held",
+        "_num_tokens",
         "_reader",
         "_status",
         "_taken",
@@ -111,9 +130,10 @@ class Intake:
         "value",
     )
 
-    def __init__(self, reply: Reply, clock: Clock) -> None:
+    def __init__(self, reply: Reply, clock: Clock, attempt: Attempt) -> None:
         # Not the reply itself: it holds the body, and a cycle would keep a dropped one alive.
         self._status, self._taps, self._clock = reply.status, reply.taps, clock
+        self._attempt, self._num_tokens = attempt, 0
         self._adapter = reply.call.adapter
         media_type = (reply.headers.get("content-type") or "").partition(";")[0].strip().lower()
         is_success = 200 <= reply.status < 300
@@ -161,9 +181,10 @@ class Intake:
                 self.broken, self._reader = error.with_traceback(None), None
             else:
                 comments = self._reader.take_comments()
-        has_content = self._taken.note_all(parts)
+        num_tokens = self._taken.note_all(parts, self._attempt)
+        self._num_tokens += num_tokens
         at = self._clock.monotonic()
-        return Chunk(data, decoded, parts, comments, at, has_content, self.broken)
+        return Chunk(data, decoded, parts, comments, at, num_tokens > 0, self.broken)
 
     def hold(self, chunk: Chunk) -> None:
         """Keep `chunk` for whoever reads next."""
@@ -274,7 +295,17 @@ class Intake:
         if self._watched is not None and self._adapter is not None:
             whole = self._adapter.whole(bytes(self._watched))
             self.value = whole.value
+            _account(self._attempt, whole.delta)
             self._tell([whole], self._clock.monotonic())
+
+    def settle(self, outcome: Outcome) -> None:
+        """Mark usage that might have grown as the least that was used."""
+        usage, told = self._attempt.usage, self._taken
+        if usage is None:
+            return
+        is_last = told.has_stopped or told.is_whole(self._num_choices)
+        if not usage.is_final or not (is_last or outcome.kind == "complete"):
+            self._attempt.usage = usage.at_least(self._num_tokens)
 
     def ended(self) -> Outcome:
         """How a body that came to its end ended."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 
-from ._base import Accumulator, Adapter, Delta, Failure, FailureKind, Part, Usage
+from ._base import Accumulator, Adapter, Delta, Failure, FailureKind, Part
 from .failures import failure_by_status
+from .usage import Served, Usage
 
 __all__ = [
     "Accumulator",
@@ -14,6 +15,7 @@ __all__ = [
     "Failure",
     "FailureKind",
     "Part",
+    "Served",
     "Usage",
     "adapters",
     "failure_by_status",

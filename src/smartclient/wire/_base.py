@@ -2,52 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
 from .sse import Event
+from .usage import Served, Usage
 
-__all__ = ["Accumulator", "Adapter", "Delta", "Failure", "FailureKind", "Part", "Usage"]
-
-
-class Usage(Struct, frozen=True, kw_only=True):
-    """Tokens of one reply, in one normal form whatever the provider's vocabulary.
-
-    `uncached + cache_read + sum(cache_write.values()) == input_tokens`. Every field is
-    `None` until the provider has told it.
-
-    Attributes:
-        uncached: Input tokens computed and not kept.
-        cache_read: Input tokens read from the provider's prompt cache.
-        cache_write: Input tokens written to it, by time to live, such as `5m`.
-        output: Output tokens, reasoning included.
-        reasoning: The part of `output` spent on reasoning.
-    """
-
-    uncached: int | None = None
-    cache_read: int | None = None
-    cache_write: Mapping[str, int] | None = None
-    output: int | None = None
-    reasoning: int | None = None
-
-    @property
-    def input_tokens(self) -> int | None:
-        """All input tokens, cached or not; `None` when none of them was told."""
-        if self.uncached is None:
-            return None
-        return self.uncached + (self.cache_read or 0) + sum((self.cache_write or {}).values())
-
-    def updated(self, newer: Usage) -> Usage:
-        """This with what `newer` tells in its place: counts are cumulative, never added."""
-        return Usage(
-            uncached=self.uncached if newer.uncached is None else newer.uncached,
-            cache_read=self.cache_read if newer.cache_read is None else newer.cache_read,
-            cache_write=self.cache_write if newer.cache_write is None else newer.cache_write,
-            output=self.output if newer.output is None else newer.output,
-            reasoning=self.reasoning if newer.reasoning is None else newer.reasoning,
-        )
+__all__ = ["Accumulator", "Adapter", "Delta", "Failure", "FailureKind", "Part"]
 
 
 FailureKind = Literal[
@@ -86,6 +48,10 @@ class Delta(Struct, frozen=True, kw_only=True):
     Attributes:
         has_tokens: It carries output of the model.
         usage: Counts told by this event; see `Usage.updated`.
+        served: How the call was served, told with its counts.
+        changes_input: A tool ran at the provider, or it edited the context: the input tokens
+            are not those of the request.
+        has_fees: It cost more than its tokens, for such a tool, or for a compaction.
         failure: The stream reports an error.
         is_terminal: Nothing of the answer follows.
         finish: Why the model stopped, in the provider's word.
@@ -94,6 +60,9 @@ class Delta(Struct, frozen=True, kw_only=True):
 
     has_tokens: bool = False
     usage: Usage | None = None
+    served: Served | None = None
+    changes_input: bool = False
+    has_fees: bool = False
     failure: Failure | None = None
     is_terminal: bool = False
     finish: str | None = None

@@ -48,6 +48,10 @@ class Usage(StreamValue, frozen=True):
     output_tokens: Number = None
     output_tokens_details: OutputTokensDetails | None = None
     service_tier: Text = None
+    speed: Text = None
+    inference_geo: Text = None
+    server_tool_use: Any = None
+    iterations: Any = None
 
 
 class ContentBlock(Value):
@@ -108,6 +112,7 @@ class MessageStreamEvent(StreamValue, frozen=True):
     message: Message | None = None
     content_block: ContentBlock | None = None
     usage: Usage | None = None
+    context_management: Any = None
     error: Any = None
 
 

@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from . import openai_types as types
-from ._base import Delta, Failure, Part, Usage
+from ._base import Delta, Failure, Part
 from .failures import malformed, mended_part, read_failure, reported, stream_failure
 from .openai_accumulator import CompletionAccumulator
 from .sse import Event
+from .usage import Usage, normal, served_as, uncached_of
 from .value import build, decode, sourced, struct
 
 __all__ = ["OpenAIChat"]
@@ -25,6 +26,7 @@ _TOKENS = Delta(has_tokens=True)
 _SILENT = Part(None, _NOTHING)
 _DONE = Part(None, Delta(is_terminal=True))
 _WRITE_TTL = "30m"  # the shortest that this API sells; Chat tells no other
+_GATEWAYS_TTL = "5m"  # Anthropic's usual one, where a gateway tells what that API wrote
 
 
 class OpenAIChat:
@@ -58,7 +60,8 @@ class OpenAIChat:
             return Part(completion, Delta(failure=failure))
         delta = Delta(
             has_tokens=bool(choices),
-            usage=_usage(completion.usage),
+            usage=_usage(completion.usage, body),
+            served=served_as(completion.model, completion.service_tier),
             is_terminal=True,
             finish=_finish(choices),
         )
@@ -103,10 +106,13 @@ class OpenAIChat:
                 finished += (choice.index if isinstance(choice.index, int) else 0,)
         if finish is None and value.usage is None:
             return Part(value, _TOKENS if has_tokens else _NOTHING)
-        usage = _usage(value.usage)
-        return Part(
-            value, Delta(has_tokens=has_tokens, usage=usage, finish=finish, finished=finished)
+        usage, served = _usage(value.usage, event.data), None
+        if usage is not None:  # of a chunk that only finishes, how it was served is no news
+            served = served_as(value.model, value.service_tier)
+        told = Delta(
+            has_tokens=has_tokens, usage=usage, served=served, finish=finish, finished=finished
         )
+        return Part(value, told)
 
     def _odd_part(self, event: Event, error: Exception) -> Part:
         """Data that the decoder refused: the terminal mark, nothing, nulls, or worse."""
@@ -122,25 +128,39 @@ class OpenAIChat:
         return mended_part(event, error, read, what="a chunk")
 
 
-def _usage(counts: types.CompletionUsage | None) -> Usage | None:
-    """The counts of a reply; one that is null is 0, cached ones nobody told are unknown."""
+def _usage(counts: types.CompletionUsage | None, source: str | bytes) -> Usage | None:
+    """The counts of a reply; cached ones that nobody told are unknown."""
     if not isinstance(counts, types.CompletionUsage):
         return None
-    read, written = counts.prompt_cache_hit_tokens, None
-    details, output = counts.prompt_tokens_details, counts.completion_tokens_details
-    if details is not None:
-        read = details.cached_tokens or read or 0
-        written = details.cache_write_tokens or 0
-    # This API's prompt_tokens includes what was read from the cache and written to it. Where
-    # the parts exceed it, the server means something else, and nobody can tell what.
-    uncached = (counts.prompt_tokens or 0) - (read or 0) - (written or 0)
-    return Usage(
-        uncached=uncached if uncached >= 0 else None,
+    read, written = _cached(counts)
+    # This format's prompt_tokens includes what was read from the cache and written to it, also
+    # where a gateway tells those in Anthropic's words too (litellm#9812).
+    uncached, contradiction = uncached_of(counts.prompt_tokens, read, written)
+    details = counts.completion_tokens_details
+    usage = Usage(
+        uncached=uncached,
         cache_read=read,
-        cache_write=None if written is None else {_WRITE_TTL: written} if written else {},
-        output=counts.completion_tokens or 0,
-        reasoning=output.reasoning_tokens if output else None,
+        cache_write=written,
+        output=counts.completion_tokens,
+        reasoning=details.reasoning_tokens if details else None,
     )
+    return normal(usage, source, contradiction)
+
+
+def _cached(counts: types.CompletionUsage) -> tuple[int | None, dict[str, int] | None]:
+    """Tokens read from the cache, and those written to it by time to live."""
+    read, written, ttl = counts.prompt_cache_hit_tokens, None, _WRITE_TTL
+    if read is None:
+        read = counts.cache_read_input_tokens
+    details = counts.prompt_tokens_details
+    if details is not None:  # null is 0: older models write nothing
+        read = read or 0 if details.cached_tokens is None else details.cached_tokens
+        written = details.cache_write_tokens
+    if written is None and counts.cache_creation_input_tokens is not None:
+        written, ttl = counts.cache_creation_input_tokens, _GATEWAYS_TTL
+    if written is None and details is None:
+        return read, None
+    return read, {ttl: written} if written else {}
 
 
 def _has_tokens(delta: types.ChunkDelta) -> bool:

@@ -5,15 +5,18 @@ Source: OpenAI API reference, "Responses" and "Responses: streaming events".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
 from . import openai_responses_types as types
-from ._base import Delta, Failure, Part, Usage
+from ._base import Delta, Failure, Part
 from .failures import malformed, mended_part, read_failure, reported, stream_failure
 from .openai_responses_accumulator import ResponseAccumulator
 from .sse import Event
+from .usage import Served, Usage, by_ttl, changes_input, has_fees, normal, served_as, uncached_of
 from .value import build, decode, sourced, struct, with_sources
 
 __all__ = ["OpenAIResponses"]
@@ -51,12 +54,15 @@ class OpenAIResponses:
         except msgspec.DecodeError as error:
             why = f"the reply is no Responses JSON: {error}"
             return Part(None, Delta(failure=malformed(why)))
-        usage = _usage(response.usage)
+        usage, served = _usage(response.usage, body), _served(response)
         if response.error is not None or response.status == "failed":
-            return Part(response, Delta(failure=reported(body), usage=usage))
+            return Part(response, Delta(failure=reported(body), usage=usage, served=served))
         delta = Delta(
             has_tokens=bool(response.output),
             usage=usage,
+            served=served,
+            changes_input=_is_changed(response),
+            has_fees=_is_changed(response, has_fees),
             is_terminal=True,
             finish=_finish(response),
         )
@@ -96,15 +102,24 @@ class OpenAIResponses:
             if kind in _ENDS:
                 return Part(value, Delta(is_terminal=True))
             return Part(value, _NOTHING)  # whatever it is, or comes next
-        usage = _usage(value.response.usage)
+        usage, served = _usage(value.response.usage, event.data), _served(value.response)
         if kind == "response.failed":
             error = value.response.error
             told = error.to_dict() if isinstance(error, types.ResponseError) else error
-            return Part(None, Delta(failure=stream_failure(told), usage=usage, is_terminal=True))
+            failure = stream_failure(told)
+            delta = Delta(failure=failure, usage=usage, served=served, is_terminal=True)
+            return Part(None, delta)
         if kind in _ENDS:
-            finish = _finish(value.response)
-            return Part(value, Delta(usage=usage, is_terminal=True, finish=finish))
-        return Part(value, _NOTHING if usage is None else Delta(usage=usage))
+            delta = Delta(
+                usage=usage,
+                served=served,
+                changes_input=_is_changed(value.response),
+                has_fees=_is_changed(value.response, has_fees),
+                is_terminal=True,
+                finish=_finish(value.response),
+            )
+            return Part(value, delta)
+        return Part(value, _NOTHING if usage is None else Delta(usage=usage, served=served))
 
     def _odd_part(self, event: Event, error: Exception) -> Part:
         """Data that the decoder refused: nothing, nulls, Chat's terminal mark, or worse."""
@@ -118,34 +133,45 @@ class OpenAIResponses:
         return mended_part(event, error, read, what=f"an event {event.event!r}")
 
 
-def _usage(counts: types.ResponseUsage | None) -> Usage | None:
-    """The counts of a response; one that is null is 0, cached ones nobody told are unknown."""
+def _usage(counts: types.ResponseUsage | None, source: str | bytes) -> Usage | None:
+    """The counts of a response; cached ones that nobody told are unknown."""
     if not isinstance(counts, types.ResponseUsage):
         return None
-    read = written = None
+    read = written = contradiction = None
     details, output = counts.input_tokens_details, counts.output_tokens_details
     if details is not None:
-        read, written = details.cached_tokens or 0, _written(details)
-    # This API's input_tokens includes what was read from the cache and written to it. Where
-    # the parts exceed it, the server means something else, and nobody can tell what.
-    uncached = (counts.input_tokens or 0) - (read or 0) - sum((written or {}).values())
-    return Usage(
-        uncached=uncached if uncached >= 0 else None,
+        read = details.cached_tokens or 0
+        written, contradiction = _written(details)
+    # This API's input_tokens includes what was read from the cache and written to it.
+    uncached, beyond = uncached_of(counts.input_tokens, read, written)
+    usage = Usage(
+        uncached=uncached,
         cache_read=read,
         cache_write=written,
-        output=counts.output_tokens or 0,
+        output=counts.output_tokens,
         reasoning=output.reasoning_tokens if output else None,
     )
+    return normal(usage, source, beyond or contradiction)
 
 
-def _written(details: types.InputTokensDetails) -> dict[str, int]:
-    """Tokens written to the cache by time to live; what is not told apart is `30m`."""
-    total, split = details.cache_write_tokens, details.cache_write_tokens_details
+def _written(details: types.InputTokensDetails) -> tuple[dict[str, int], str | None]:
+    """Tokens written to the cache by time to live, `30m` where not told; what contradicts."""
+    split = details.cache_write_tokens_details
+    if not details.cache_write_tokens and split is None:
+        return {}, None
     short = (split.ttl_30m_tokens or 0) if split else 0
     long = (split.ttl_12h_tokens or 0) if split else 0
-    if total is not None and total != short + long:
-        short, long = total, 0  # the total is part of input_tokens
-    return {ttl: num for ttl, num in (("30m", short), ("12h", long)) if num}
+    return by_ttl(details.cache_write_tokens, {"30m": short, "12h": long})
+
+
+def _served(response: types.Response) -> Served | None:
+    return None if response.usage is None else served_as(response.model, response.service_tier)
+
+
+def _is_changed(response: types.Response, how: Callable[[Any], bool] = changes_input) -> bool:
+    """Whether a tool ran at the provider, so that there was more input than the request's."""
+    items = response.output if isinstance(response.output, list) else ()
+    return any(how(getattr(item, "type", None)) for item in items)
 
 
 def _finish(response: types.Response) -> str | None:

@@ -56,6 +56,8 @@ class CompletionUsage(StreamValue, frozen=True):
     prompt_tokens_details: PromptTokensDetails | None = None
     completion_tokens_details: CompletionTokensDetails | None = None
     prompt_cache_hit_tokens: Number = None  # DeepSeek's word for cached_tokens
+    cache_read_input_tokens: Number = None  # Anthropic's words, which gateways add
+    cache_creation_input_tokens: Number = None
 
 
 class Function(Value):

@@ -283,6 +283,20 @@ A_REPLY = Usage(uncached=10, output=10)
             ["batch with service_tier 'flex'"],
             id="two-at-once",
         ),
+        pytest.param(
+            "gpt-4.1",
+            Usage(uncached=9, output=9, reasoning=94, inconsistent="94 in 9"),
+            {},
+            ["consistent counts: 94 in 9"],
+            id="inconsistent",
+        ),
+        pytest.param(
+            "gpt-4.1",
+            Usage(uncached=9, output=1, is_final=False),
+            {},
+            ["final output tokens"],
+            id="cut",
+        ),
         pytest.param("ft:gpt-5.4:org::id", A_REPLY, {}, ["prices"], id="an-unpriced-tune"),
         pytest.param("ca.anthropic.claude-opus-5", A_REPLY, {}, ["prices"], id="unpriced-region"),
     ],
@@ -305,6 +319,22 @@ def test_a_known_part_is_told_beside_an_unknown_one():
         None,
         Decimal("0.01"),
     )
+
+
+@pytest.mark.parametrize(
+    ("used", "at_least"),
+    [
+        pytest.param(Usage(uncached=1000, output=1000), "0.012", id="all-known"),
+        pytest.param(Usage(uncached=1000, output=1000, is_final=False), "0.012", id="cut"),
+        pytest.param(Usage(uncached=1000, cache_read=1, output=1000), "0.012", id="a-part-unknown"),
+        pytest.param(Usage(uncached=1000, output=-1, inconsistent="x"), None, id="inconsistent"),
+        pytest.param(Usage(output=1000), None, id="no-input"),
+    ],
+)
+def test_the_known_parts_are_the_least_that_it_cost(used, at_least):
+    found = cost(used, catalog.model("gpt-6.2-sol"))
+
+    assert found.at_least == (at_least and Decimal(at_least))
 
 
 def test_a_part_without_tokens_needs_no_price():

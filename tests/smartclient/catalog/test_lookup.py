@@ -203,3 +203,12 @@ def test_a_catalog_is_whatever_means_one(tmp_path):
 def test_a_number_is_no_catalog():
     with pytest.raises(TypeError, match="a path or a mapping of models to fields, not int"):
         catalog.catalog_of(3)
+
+
+def test_what_the_reply_calls_the_model_counts_where_the_name_is_unknown(fresh, caplog):
+    assert fresh.model("chat-prod", served="gpt-4.1-2025-04-14").name == "gpt-4.1"
+    assert fresh.model("gpt-4.1", served="gpt-5.4").name == "gpt-4.1"
+    assert caplog.messages == []
+
+    assert fresh.model("chat-prod", served="chat-prod-2") is None
+    assert ["chat-prod'" in message for message in caplog.messages] == [True]

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from decimal import Decimal
 
+import msgspec
 import pytest
 
 from smartclient._call import Origin, Span
 from smartclient._errors import ExchangeError, RefusedError
 from smartclient._flow import Outcome, exchange
+from smartclient._scope import Scope
 from smartclient.policies import telemetry
 from smartclient.policies.telemetry import Telemetry
-from smartclient.report import Stage
+from smartclient.report import CacheReport, Stage
 from smartclient.testing import ManualClock, a_call, a_reply, play
+from smartclient.tokens import Calibrator, TokenCount
 from smartclient.wire import Delta, Failure, Usage
 
 TOKENS = Delta(has_tokens=True)
@@ -105,16 +110,134 @@ def test_without_tokens_no_time_is_made_up():
     assert "ttft" not in report.stages
 
 
-def test_counts_are_updated_never_added():
+def test_the_reason_to_stop_is_the_last_one_told():
     tap, reports = watched()
 
-    tap.feed(Delta(usage=Usage(uncached=9, output=1)), 1.0)
-    tap.feed(Delta(usage=Usage(output=7), finish="end_turn"), 2.0)
+    tap.feed(Delta(finish="end_turn"), 2.0)
     tap.feed(Delta(), 3.0)
+
+    assert report_of(tap, reports).finish == "end_turn"
+
+
+USED = Usage(uncached=1000, cache_read=0, cache_write={}, output=1000)
+
+
+def a_paid_call(*usages, model="claude-opus-5", **facts):
+    """A call of which each attempt used so much."""
+    call = a_call(payload={"model": model, "messages": []})
+    for number, usage in enumerate(usages):
+        attempt = call.trace.begin(call.origin, at=float(number))
+        attempt.usage, attempt.model, attempt.status = usage, model, 200
+    return msgspec.structs.replace(call, **facts)
+
+
+def test_every_attempt_that_used_tokens_counts():
+    report = report_of(*watched(a_paid_call(USED, USED)))
+
+    assert report.usage == USED.plus(USED)
+    assert [one.usage for one in report.attempts] == [USED, USED]
+    assert (report.cost, report.exact_cost) == (0.06, Decimal("0.06"))
+    assert [one.priced.total for one in report.attempts] == [Decimal("0.03")] * 2
+
+
+def test_an_attempt_costs_what_its_own_model_does():
+    """Such as after a downgrade."""
+    call = a_paid_call(USED, USED)
+    call.trace.attempts[1].model = "claude-haiku-4-5"
+
+    report = report_of(*watched(call))
+
+    assert [one.model for one in report.attempts] == ["claude-opus-5", "claude-haiku-4-5"]
+    assert report.exact_cost == Decimal("0.036")
+
+
+def test_what_an_unknown_model_cost_is_unknown():
+    report = report_of(*watched(a_paid_call(USED, model="who-knows-1")))
+
+    assert report.cost is report.cost_at_least is report.exact_cost is None
+    assert report.cost_missing == ("prices of 'who-knows-1'",)
+
+
+def test_a_cut_answer_cost_at_least_what_is_known():
+    cut = msgspec.structs.replace(USED, is_final=False)
+
+    report = report_of(*watched(a_paid_call(cut)), Outcome("cut", 1.0))
+
+    assert (report.cost, report.cost_at_least) == (None, 0.03)
+    assert report.cost_missing == ("final output tokens",)
+
+
+def test_a_report_that_nobody_looks_at_prices_nothing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "smartclient.catalog.attempts", None)
+
+    tap, reports = watched(a_paid_call(USED))
+    play(tap.after(COMPLETE), [])
+
+    with pytest.raises(ImportError):
+        reports[0].get()
+
+
+def test_what_others_left_in_the_record_is_told():
+    call = a_paid_call(scope=Scope(tags=("app", "user")))
+    tap, reports = watched(call)
+    call.trace.cache = CacheReport(miss="drift")
+    call.trace.budget_left = {"app": {"tokens": 5}}
+
     report = report_of(tap, reports)
 
-    assert report.usage == Usage(uncached=9, output=7)
-    assert report.finish == "end_turn"
+    assert report.tags == ("app", "user")
+    assert (report.cache.miss, report.budget_left) == ("drift", {"app": {"tokens": 5}})
+
+
+COUNTED = TokenCount(900, 1000, 1100, "heuristic", "text", 1000)
+
+
+def lessons_of(call, outcome=COMPLETE):
+    """What a calibrator is taught by the end of `call`."""
+    learned = Calibrator()
+    telemetry = Telemetry(clock=ManualClock(), publish=[].append, calibrator=lambda: learned)
+    reply, _ = play(telemetry.flow(call, exchange), [a_reply(call=call)])
+    for tap in reply.taps:
+        play(tap.after(outcome), [])
+    return {key: lesson.seen for key, lesson in learned._lessons.items()}
+
+
+def test_a_call_that_was_counted_teaches_once_whatever_its_attempts():
+    call = a_paid_call(USED, USED)
+    call.trace.counted = COUNTED
+
+    assert lessons_of(call) == {("anthropic", "claude-opus-5", "text"): 1}
+
+
+def a_counted_call(*usages, **facts):
+    call = a_paid_call(*usages)
+    call.trace.counted = COUNTED
+    for name, value in facts.items():
+        setattr(call.trace.attempts[-1], name, value)
+    return call
+
+
+@pytest.mark.parametrize(
+    ("call", "outcome"),
+    [
+        pytest.param(a_paid_call(USED), COMPLETE, id="not-counted"),
+        pytest.param(a_counted_call(USED), Outcome("cut", 1.0), id="cut"),
+        pytest.param(a_counted_call(USED), Outcome("incomplete", 1.0), id="ended-early"),
+        pytest.param(a_counted_call(None), COMPLETE, id="nothing-told"),
+        pytest.param(a_counted_call(), COMPLETE, id="no-attempt"),
+        pytest.param(
+            a_counted_call(USED, changes_input=True), COMPLETE, id="a-tool-of-the-provider"
+        ),
+        pytest.param(
+            a_counted_call(Usage(uncached=5, output=-1, inconsistent="-1")),
+            COMPLETE,
+            id="inconsistent",
+        ),
+        pytest.param(a_counted_call(USED, model=None), COMPLETE, id="no-model"),
+    ],
+)
+def test_what_says_nothing_about_the_count_teaches_nothing(call, outcome):
+    assert lessons_of(call, outcome) == {}
 
 
 def test_an_endless_stream_does_not_fill_the_memory():
@@ -168,7 +291,7 @@ def test_the_stages_of_the_last_attempt_and_the_waits_are_told():
     call = a_call()
     call.trace.prepared = 0.5
     call.trace.begin(Origin("http", "a", 1), at=1.0)
-    call.trace.backoffs += [Span(1.0, 3.0), Span(4.0, 5.0)]
+    call.trace.backoffs += (Span(1.0, 3.0), Span(4.0, 5.0))
     last = call.trace.begin(Origin("http", "b", 2), at=5.0)
     last.timeline.tcp, last.timeline.protocol = Span(5.0, 6.0), "HTTP/1.1"
 

@@ -122,7 +122,7 @@ def test_a_wait_is_recorded(world):
     run(world, sleep(2.5), trace=trace, clock=clock)
 
     assert clock.slept == [2.5]
-    assert trace.backoffs == [Span(1.0, 3.5)]
+    assert trace.backoffs == (Span(1.0, 3.5),)
 
 
 def test_a_read_brings_the_whole_body(world):

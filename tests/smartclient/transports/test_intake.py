@@ -8,11 +8,11 @@ import zlib
 
 import pytest
 
+from smartclient._call import Attempt, Origin, Timeline
 from smartclient._flow import Outcome, sleep
 from smartclient.testing import ManualClock, a_call, a_reply
 from smartclient.transports import intake as module
 from smartclient.transports.intake import Intake
-from smartclient.wire import Usage
 from tests.smartclient.fakes import CHAT, DONE, MESSAGE, OVERLOAD, START, STOP, a_chunk, text
 
 PADDING = b": keep alive\n\n"
@@ -41,11 +41,14 @@ class Notes:
         yield from sleep(0.0)
 
 
-def an_intake(*taps, status: int = 200, path: str = "/v1/messages", clock=None, **headers):
+def an_intake(
+    *taps, status: int = 200, path: str = "/v1/messages", clock=None, attempt=None, **headers
+):
     headers = {"content_type": "text/event-stream"} | headers
     reply = a_reply(status, call=a_call(path=path), **headers)
     reply.taps.extend(taps)
-    return Intake(reply, clock or ManualClock(0.0))
+    attempt = attempt or reply.call.trace.begin(reply.call.origin, at=0.0)
+    return Intake(reply, clock or ManualClock(0.0), attempt)
 
 
 def taken(intake, *pieces):
@@ -75,7 +78,9 @@ def test_only_a_success_in_a_known_format_is_read_as_events(status, path, conten
 
 
 def test_a_reply_without_a_content_type_is_no_stream():
-    assert not Intake(a_reply(), ManualClock()).is_events
+    attempt = Attempt(1, Origin("http", "a", 1), 0.0, Timeline())
+
+    assert not Intake(a_reply(), ManualClock(), attempt).is_events
 
 
 @pytest.mark.parametrize(
@@ -388,11 +393,3 @@ def test_garbage_after_the_terminal_event_changes_nothing():
 
     assert intake.broken is not None
     assert intake.ended().kind == "complete"
-
-
-def test_usage_of_a_stream_reaches_the_taps():
-    notes = Notes()
-
-    taken(an_intake(notes), START)
-
-    assert notes.deltas[0].usage == Usage(uncached=9, cache_read=0, cache_write={}, output=1)

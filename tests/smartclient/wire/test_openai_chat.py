@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from smartclient.wire import Delta, Part, Usage
+from smartclient.wire import Delta, Part, Served, Usage
 from smartclient.wire.encode import encode
 from smartclient.wire.openai_chat import OpenAIChat
 from smartclient.wire.sse import Event
@@ -228,15 +228,33 @@ def test_a_chunk_keeps_its_source():
         ),
         pytest.param(
             {"prompt_tokens": 10, "completion_tokens": 1,
-             "prompt_tokens_details": {"cached_tokens": 60}},
-            Usage(uncached=None, cache_read=60, cache_write={}, output=1),
-            id="parts-beyond-the-total-are-not-clamped",
-        ),
-        pytest.param(
-            {"prompt_tokens": 10, "completion_tokens": 1,
              "prompt_tokens_details": {"cached_tokens": 4}, "cache_read_input_tokens": 4},
             Usage(uncached=6, cache_read=4, cache_write={}, output=1),
             id="two-vocabularies-at-once",
+        ),
+        pytest.param(
+            {"prompt_tokens": 12_307, "completion_tokens": 550,
+             "prompt_tokens_details": {"cached_tokens": 0, "cache_creation_tokens": 12_304},
+             "cache_creation_input_tokens": 12_304, "cache_read_input_tokens": 0},
+            Usage(uncached=3, cache_read=0, cache_write={"5m": 12_304}, output=550),
+            id="a-gateway-tells-what-was-written",  # litellm#9812
+        ),
+        pytest.param(
+            {"prompt_tokens": 2000, "completion_tokens": 1, "cache_read_input_tokens": 500,
+             "cache_creation_input_tokens": 300},
+            Usage(uncached=1200, cache_read=500, cache_write={"5m": 300}, output=1),
+            id="a-gateway-without-details",  # litellm#40006
+        ),
+        pytest.param(
+            {"prompt_tokens": None, "completion_tokens": None, "total_tokens": None},
+            Usage(),
+            id="null-is-unknown",
+        ),
+        pytest.param(
+            {"prompt_tokens": 0, "completion_tokens": 0,
+             "prompt_tokens_details": {"cached_tokens": 0}, "prompt_cache_hit_tokens": 6},
+            Usage(uncached=0, cache_read=0, cache_write={}, output=0),
+            id="zero-is-a-count",
         ),
         pytest.param(None, None, id="missing-usage"),
         pytest.param("many", None, id="odd-usage"),
@@ -244,6 +262,42 @@ def test_a_chunk_keeps_its_source():
 )  # fmt: skip
 def test_usage_has_one_normal_form(counts, expected):
     assert ADAPTER.whole(encode({"choices": [], "usage": counts})).delta.usage == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "why"),
+    [
+        pytest.param(
+            {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 60}},
+            "10 input tokens, of which 60 cached or written",
+            id="cached-beyond-the-prompt",
+        ),
+        pytest.param(
+            {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": -2}},
+            "-2 tokens of input read from the cache",
+            id="negative",
+        ),
+        pytest.param(
+            {"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 94}},
+            "94 tokens of reasoning in 9 of output",
+            id="reasoning-beyond-the-completion",
+        ),
+    ],
+)
+def test_numbers_that_cannot_be_are_marked_and_never_mended(counts, why):
+    whole = ADAPTER.whole(encode({"choices": [], "usage": counts})).delta.usage
+
+    assert (whole.inconsistent, whole.raw) == (why, counts)
+    assert part(choices=[], usage=counts).delta.usage == whole
+
+
+def test_counts_come_with_how_they_were_served():
+    told = {"model": "m-1", "service_tier": "flex", "usage": {"prompt_tokens": 1}}
+
+    served = Served(model="m-1", service_tier="flex")
+    assert ADAPTER.whole(encode(told)).delta.served == served
+    assert part(choices=[], **told).delta.served == served
+    assert part(model="m-1", choices=[{"finish_reason": "stop"}]).delta.served is None
 
 
 def test_a_whole_reply_tells_its_end():

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from smartclient.wire import Delta, Part, Usage
+from smartclient.wire import Delta, Part, Served, Usage
 from smartclient.wire.encode import encode
 from smartclient.wire.openai_responses import OpenAIResponses
 from smartclient.wire.sse import Event
@@ -234,21 +234,14 @@ def test_an_item_of_a_stream_keeps_the_bytes_that_came():
             id="split-without-a-total",
         ),
         pytest.param(
-            {"input_tokens": 10, "output_tokens": 1, "input_tokens_details": {
-                "cached_tokens": None, "cache_write_tokens": 5,
-                "cache_write_tokens_details": {"ttl_12h_tokens": 3}}},
-            Usage(uncached=5, cache_read=0, cache_write={"30m": 5}, output=1),
-            id="the-total-is-what-counts",
-        ),
-        pytest.param(
             {"input_tokens": 10, "output_tokens": None},
-            Usage(uncached=10, output=0),
+            Usage(uncached=10),
             id="without-details-cached-is-unknown",
         ),
         pytest.param(
-            {"input_tokens": 10, "output_tokens": 1, "input_tokens_details": {"cached_tokens": 60}},
-            Usage(uncached=None, cache_read=60, cache_write={}, output=1),
-            id="parts-beyond-the-total-are-not-clamped",
+            {"input_tokens": 0, "output_tokens": 0, "input_tokens_details": {"cached_tokens": 0}},
+            Usage(uncached=0, cache_read=0, cache_write={}, output=0),
+            id="zero-is-a-count",
         ),
         pytest.param(None, None, id="missing-usage"),
         pytest.param("many", None, id="odd-usage"),
@@ -260,6 +253,59 @@ def test_usage_has_one_normal_form(counts, expected):
     assert usage == expected
     if usage is not None and usage.uncached is not None:
         assert usage.input_tokens == counts["input_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("counts", "why"),
+    [
+        pytest.param(
+            {"input_tokens": 10, "input_tokens_details": {"cached_tokens": 60}},
+            "10 input tokens, of which 60 cached or written",
+            id="cached-beyond-the-input",
+        ),
+        pytest.param(
+            {"input_tokens": 10, "input_tokens_details": {
+                "cache_write_tokens": 5, "cache_write_tokens_details": {"ttl_12h_tokens": 3}}},
+            "5 tokens written to the cache, of which 3 told apart",
+            id="details-beside-their-total",
+        ),
+    ],
+)  # fmt: skip
+def test_numbers_that_cannot_be_are_marked_and_never_mended(counts, why):
+    whole = ADAPTER.whole(encode({"output": [], "usage": counts})).delta.usage
+    end = part("response.completed", response={"usage": counts}).delta.usage
+
+    assert (whole.inconsistent, whole.raw) == (why, counts)
+    assert end == whole
+
+
+def test_counts_come_with_how_they_were_served():
+    told = {"model": "m-1", "service_tier": "flex", "usage": {"input_tokens": 1}}
+
+    served = Served(model="m-1", service_tier="flex")
+    assert ADAPTER.whole(encode(told)).delta.served == served
+    assert part("response.completed", response=told).delta.served == served
+    assert part("response.failed", response=told).delta.served == served
+    assert part("response.created", response=told | {"usage": None}).delta.served is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "fees"),
+    [
+        ("web_search_call", True, True),
+        ("mcp_call", True, False),
+        ("function_call", False, False),
+        ("message", False, False),
+    ],
+)
+def test_a_tool_that_ran_at_the_provider_is_told(kind, changes, fees):
+    told = {"output": [{"type": kind}]}
+
+    for delta in (
+        ADAPTER.whole(encode(told)).delta,
+        part("response.completed", response=told).delta,
+    ):
+        assert (delta.changes_input, delta.has_fees) == (changes, fees)
 
 
 def test_a_whole_reply_tells_its_end():
