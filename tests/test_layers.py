@@ -101,7 +101,7 @@ WITHOUT_TORCH = """
 # What `import smartclient` loads none of.
 NOT_AT_IMPORT = """
     asyncio httpx httpx2 h2 pydantic tiktoken toktok tenacity rich openai anthropic
-    opentelemetry torch ssl
+    opentelemetry torch ssl redis sqlite3
     """.split()
 
 MAX_FILE_LINES = 400
