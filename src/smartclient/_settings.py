@@ -14,6 +14,7 @@ from msgspec.structs import force_setattr
 from ._cache_hints import CacheHints, checked_hints
 from ._call import Timeout
 from ._clock import Clock, SystemClock
+from ._setting_limits import check_lives, check_waits
 from .net.options import MOST_SECONDS, HttpVersion, NetOptions, identity_of
 from .net.proxies import Proxies, find_proxies
 from .net.proxy import Proxy, proxy_of
@@ -59,6 +60,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             `smartclient.prompt_cache.CacheHints`, which says more.
         budgets: Each a `Budget`: what the calls of this client may use together, beside the
             budgets of a `smartclient.scope`.
+        ledger: A `Ledger` that keeps what each call used and cost.
         max_connections: Connections to one origin that this client uses at most; over
             HTTP/2, calls in flight.
         http_version: `auto` offers HTTP/2 where that pays, `1.1` and `2` insist on one.
@@ -97,6 +99,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     on_report: Callable[[CallReport], None] | None = None
     cache_hints: CacheHints | Literal["cautious", "full", "off"] | bool | None = "cautious"
     budgets: Sequence[Any] = ()
+    ledger: Any = None
     max_connections: int = 1000
     http_version: HttpVersion = "auto"
     keepalive: float | None = 60.0
@@ -135,8 +138,8 @@ class Settings(Struct, frozen=True, kw_only=True):
             raise ValueError(
                 f'http_version must be "auto", "1.1" or "2", not {self.http_version!r}'
             )
-        _check_waits(self)
-        _check_lives(self)
+        check_waits(self)
+        check_lives(self)
         _check_trust(self)
         _check_objects(self)
         check_way(self.proxy, self.uds, self.local_address)
@@ -152,44 +155,21 @@ class Settings(Struct, frozen=True, kw_only=True):
             force_setattr(self, "budgets", budgets_of(self.budgets))
 
 
-def _check_waits(settings: Settings) -> None:
-    """Bound what is waited for, which the system could not do for ever."""
-    for name in ("max_wait", "wait_jitter", "keepalive", "max_age"):
-        value = getattr(settings, name)
-        if value is not None and not -MOST_SECONDS <= value <= MOST_SECONDS:
-            instead = "; use None for no limit" if name in ("keepalive", "max_age") else ""
-            raise ValueError(f"{name} must be at most {MOST_SECONDS:,}{instead}")
-    for name, unit in (("max_wait", " s"), ("wait_jitter", "")):
-        if getattr(settings, name) < 0:
-            raise ValueError(f"{name} must be at least 0{unit}, not {getattr(settings, name):g}")
-
-
 def _check_objects(settings: Settings) -> None:
     clock = settings.clock
     if not all(hasattr(clock, part) for part in ("now", "monotonic", "sleep", "sleep_async")):
         raise TypeError(f"clock must be a Clock, not {type(clock).__name__}")
+    if settings.ledger is not None:
+        from .ledger import Ledger  # loaded by whoever has made one
+
+        if not isinstance(settings.ledger, Ledger):
+            raise TypeError(f"ledger must be a Ledger, not {type(settings.ledger).__name__}")
     context = settings.ssl_context
     if context is not None:
         from ssl import SSLContext  # loaded by whoever has made one
 
         if not isinstance(context, SSLContext):
             raise TypeError(f"ssl_context must be an ssl.SSLContext, not {type(context).__name__}")
-
-
-def _check_lives(settings: Settings) -> None:
-    if settings.max_connections < 1:
-        raise ValueError(f"max_connections must be at least 1, not {settings.max_connections}")
-    if settings.max_age is not None and settings.max_age <= 0:
-        raise ValueError(f"max_age must be above 0 s, not {settings.max_age:g}; use None for none")
-    if settings.max_requests is not None and settings.max_requests < 1:
-        raise ValueError(
-            f"max_requests must be at least 1, not {settings.max_requests}; use None for no limit"
-        )
-    if settings.keepalive is not None and settings.keepalive < 0:
-        raise ValueError(
-            f"keepalive must be at least 0 s, not {settings.keepalive:g}; "
-            "use None to keep idle connections for ever"
-        )
 
 
 def _check_trust(settings: Settings) -> None:

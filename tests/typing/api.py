@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import assert_type
 
 import anthropic
@@ -15,6 +16,7 @@ from server_reference.scripted import ManualClock
 from server_reference.scripted.config import ScriptedConfig
 from smartclient import AsyncClient, CallReport, Client, Settings, Timeout, testing
 from smartclient.catalog import Catalog, Cost, ModelFacts
+from smartclient.ledger import Entry, Ledger, Total
 from smartclient.policies.retry import retry_after
 from smartclient.report import Stage
 from smartclient.tokens import BoilerplateReport, Calibrator, Fitted, TokenCount
@@ -118,6 +120,11 @@ def reports(client: Client) -> None:
     if report is not None:
         assert_type(report.stages, dict[str, Stage])
         assert_type(report.ttft, float | None)
+        assert_type(report.cost, float | None)
+        assert_type(report.exact_cost, Decimal | None)
+        assert_type(report.attempts[0].priced, Cost | None)
+    Settings(catalog={"m": {"prices": {"input": 1, "output": 2}}})
+    Settings(catalog="prices.json", calibrator=Calibrator())
 
 
 def parts() -> None:
@@ -149,3 +156,11 @@ def catalog(report: CallReport) -> None:
     assert_type(smartclient.catalog.cost(report.usage, facts, batch=True), Cost | None)
     mine = smartclient.catalog.override({"m": {"prices": {"input": 1, "output": 2}}})
     assert_type(mine.read("prices.json"), Catalog)
+
+
+def ledger() -> None:
+    with Ledger("calls.jsonl", size=10) as kept, Client(ledger=kept):
+        assert_type(kept.total(), Total)
+        assert_type(kept.totals("tag"), dict[str | None, Total])
+        assert_type(list(kept), list[Entry])
+    assert_type(smartclient.Ledger.read("calls.jsonl"), Ledger)
