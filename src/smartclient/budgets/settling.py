@@ -20,7 +20,7 @@ from .state import left_of
 __all__ = ["Hold", "Part", "Settling"]
 
 
-class Part(Struct, frozen=True):
+class Part(Struct, frozen=True, gc=False):
     """What is held in one store."""
 
     store: Store
@@ -29,7 +29,7 @@ class Part(Struct, frozen=True):
     amount: Amount
 
 
-class Hold(Struct, frozen=True):
+class Hold(Struct, frozen=True, gc=False):
     """What one call holds, in each store.
 
     Attributes:

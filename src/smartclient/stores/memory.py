@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict, deque
+from collections import deque
 from heapq import heappop, heappush
 from threading import Lock
 from typing import Any
@@ -14,8 +14,8 @@ from .operations import Account, Amount, Balance, Meter, Operation, Reserve, Res
 
 __all__ = ["MemoryStore"]
 
-_MOST_IDS = 16_384
-"""Settlements that are remembered, so that one that comes again counts once."""
+_MOST_IDS = 8_192
+"""Settlements that are remembered at least, so that one that comes again counts once."""
 
 _HELD = Reserved(())
 
@@ -76,7 +76,8 @@ class MemoryStore:
         self._lock = Lock()
         self._entries: dict[str, _Entry] = {}
         self._expiring: list[tuple[float, str]] = []
-        self._settled: OrderedDict[str, None] = OrderedDict()
+        self._settled: set[str] = set()
+        self._settled_before: set[str] = set()  # the older half of those that are remembered
         self._inbox: deque[Settle] = deque()
         self._changed: Latch | None = None  # once somebody asks for it
         _STORES.add(self)
@@ -88,7 +89,7 @@ class MemoryStore:
         if self._inbox:
             self._book_waiting()
         with self._lock:
-            if self._expiring:
+            if self._expiring and self._expiring[0][0] <= operation.at:
                 self._expire(operation.at)
             if isinstance(operation, Reserve):
                 answer: Any = self._reserve(operation)
@@ -121,7 +122,7 @@ class MemoryStore:
     def _reserve(self, operation: Reserve) -> Reserved:
         amount, entries = operation.amount, []
         for index, account in enumerate(operation.accounts):
-            entry = self._entry(account)
+            entry = self._entries.get(account.key) or self._entry(account)
             meter = entry.short(account, amount)
             if meter is not None:
                 stands = tuple([self._balance(one) for one in operation.accounts])
@@ -164,27 +165,25 @@ class MemoryStore:
 
     def _book(self, operation: Settle) -> Latch | None:
         """Book one; what is to be set when the lock is free again."""
-        if self._expiring:
+        if self._expiring and self._expiring[0][0] <= operation.at:
             self._expire(operation.at)
-        if operation.id in self._settled:
+        if operation.id in self._settled or operation.id in self._settled_before:
             return None
-        self._settled[operation.id] = None
-        if len(self._settled) > _MOST_IDS:
-            self._settled.popitem(last=False)
+        self._settled.add(operation.id)
+        if len(self._settled) >= _MOST_IDS:
+            self._settled_before, self._settled = self._settled, set()
         for booking in operation.bookings:
-            expires = booking.account.expires
-            if expires is None or expires > operation.at:
-                entry = self._entry(booking.account)
+            account = booking.account
+            if account.expires is None or account.expires > operation.at:
+                entry = self._entries.get(account.key) or self._entry(account)
                 entry.settle(booking.held, booking.spent)
         freed, self._changed = self._changed, None
         return freed
 
     def _entry(self, account: Account) -> _Entry:
-        entry = self._entries.get(account.key)
-        if entry is None:
-            entry = self._entries[account.key] = _Entry()
-            if account.expires is not None:
-                heappush(self._expiring, (account.expires, account.key))
+        entry = self._entries[account.key] = _Entry()
+        if account.expires is not None:
+            heappush(self._expiring, (account.expires, account.key))
         return entry
 
     def _balances(self, operation: Settle) -> tuple[Balance, ...]:

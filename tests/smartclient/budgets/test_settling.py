@@ -8,6 +8,7 @@ import os
 import pytest
 
 from smartclient.budgets import Budget
+from smartclient.budgets.plan import Plans
 from smartclient.budgets.settling import Part, Settling
 from smartclient.policies.budget import Budgets
 from smartclient.stores import Amount
@@ -72,7 +73,7 @@ def test_other_stores_are_not_asked_for_what_one_is_owed():
     spending.end(reply, used=6)
     other = FailingStore()
     store.asked.clear()
-    spending.policy._budgets = (Budget(tokens=1000, store=other),)
+    spending.policy._plans = Plans([Budget(tokens=1000, store=other)])
 
     spending.begin()
 
