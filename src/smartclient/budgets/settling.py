@@ -91,25 +91,26 @@ class Settling:
                 continue
             if trace is not None:
                 _note(part, balances, left, due)
-        if trace is None:
-            return self._tell_all(slow) if slow else _nothing()
-        trace.budget_left = left
-        return self._rest(slow, left, due) if slow or due else _nothing()
-
-    def _tell_all(self, slow: list[tuple[Part, Settle]]) -> Flow[None]:
-        for part, operation in slow:
-            yield from self._tell(part.store, operation)
+        if trace is not None:
+            trace.budget_left = left
+        if not slow and not due:
+            return _nothing()
+        return self._rest(slow, left if trace is not None else None, due)
 
     def _rest(
         self,
         slow: list[tuple[Part, Settle]],
-        left: dict[str, dict[str, float]],
+        left: dict[str, dict[str, float]] | None,
         due: list[tuple[Counter, Account, Balance]],
     ) -> Flow[None]:
-        for part, operation in slow:
-            balances = yield from self._tell(part.store, operation)
-            if balances is not None:
-                _note(part, balances, left, due)
+        try:
+            while slow:
+                part, operation = slow.pop(0)
+                balances = yield from self._tell(part.store, operation)
+                if balances is not None and left is not None:
+                    _note(part, balances, left, due)
+        finally:  # of one that was cancelled: the others are owed too
+            self._owed.extend((part.store, operation) for part, operation in slow)
         for counter, account, balance in due:
             counter.warn(account, balance)
 

@@ -109,6 +109,20 @@ def test_a_cancelled_settlement_is_told_again_and_counts_once():
     assert spent(budget) == first
 
 
+def test_a_cancelled_settlement_keeps_no_other_store_from_being_told():
+    budgets = [Budget(name=name, tokens=1000, store=FailingStore()) for name in "ab"]
+    spending = Spending(*budgets)
+    reply = spending.begin()
+    flow = reply.taps[0].after(None)
+    next(flow)
+
+    with pytest.raises(KeyboardInterrupt):
+        flow.throw(KeyboardInterrupt())
+    spending.run(spending.policy.finish())
+
+    assert [spent(budget)[1] for budget in budgets] == [0, 0]
+
+
 def test_a_quick_store_that_fails_is_told_later_too():
     spending, budget, store = with_store()
     store.is_quick = True
