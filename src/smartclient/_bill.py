@@ -68,6 +68,8 @@ def _missing(attempt: AttemptReport) -> tuple[str, ...]:
 
 def dollars(amount: float) -> str:
     """An amount as it is shown: four decimals, or two digits of what is smaller than that."""
+    if not amount:
+        return "$0"
     sign, size = "-" if amount < 0 else "", abs(amount)
-    decimals = 4 if size == 0 or size >= 0.001 else 1 - int(f"{size:e}".partition("e")[2])
+    decimals = 4 if size >= 0.001 else 1 - int(f"{size:e}".partition("e")[2])
     return f"{sign}${size:,.{decimals}f}"

@@ -226,6 +226,7 @@ class Attempt(Struct):
         asked: How its request asks to be served.
         served: How it was served, where its reply has said so.
         changes_input: The provider changed the input itself: see `Delta.changes_input`.
+        has_fees: It cost more than its tokens: see `Delta.has_fees`.
     """
 
     number: int
@@ -241,6 +242,7 @@ class Attempt(Struct):
     asked: Served | None = None
     served: Served | None = None
     changes_input: bool = False
+    has_fees: bool = False
 
     def end(self, at: float) -> None:
         """It is over; whoever keeps its record keeps no socket."""

@@ -101,7 +101,7 @@ def test_what_is_known_is_told_all_the_same(attempts, at_least):
 @pytest.mark.parametrize(
     ("amount", "shown"),
     [
-        (0.0, "$0.0000"),
+        (0.0, "$0"),
         (0.0132, "$0.0132"),
         (1234.5, "$1,234.5000"),
         (0.001, "$0.0010"),

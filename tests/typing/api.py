@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import assert_type
 
 import anthropic
@@ -120,6 +121,11 @@ def reports(client: Client) -> None:
     if report is not None:
         assert_type(report.stages, dict[str, Stage])
         assert_type(report.ttft, float | None)
+        assert_type(report.cost, float | None)
+        assert_type(report.exact_cost, Decimal | None)
+        assert_type(report.attempts[0].priced, Cost | None)
+    Settings(catalog={"m": {"prices": {"input": 1, "output": 2}}})
+    Settings(catalog="prices.json", calibrator=Calibrator())
 
 
 def parts() -> None:

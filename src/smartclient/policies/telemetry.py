@@ -85,16 +85,14 @@ class Telemetry:
 
     def learn(self, call: Call, outcome: Outcome) -> None:
         """Correct later counts by what `call` used, if somebody counted it before."""
-        trace, adapter = call.trace, call.adapter
-        if trace.counted is None or self._calibrator is None:
-            return
-        if adapter is None or not trace.attempts:
+        trace, adapter, calibrator = call.trace, call.adapter, self._calibrator
+        if trace.counted is None or calibrator is None or adapter is None or not trace.attempts:
             return
         last = trace.attempts[-1]
         usage = last.usage
         if usage is None or last.changes_input or last.model is None:
             return
-        self._calibrator().observe(
+        calibrator().observe(
             trace.counted,
             usage,
             provider=adapter.provider,

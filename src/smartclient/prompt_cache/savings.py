@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Context, Decimal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..catalog.costs import Cost, cost
 from ..catalog.facts import ModelFacts
@@ -62,7 +63,12 @@ def uncached_usage(usage: Usage) -> Usage:
 
 
 def priced(usage: Usage | None, facts: ModelFacts | None, served: Served) -> Cost | None:
-    """`catalog.cost` of `usage`, served like that."""
+    """`catalog.cost` of `usage`, served like that, whether its output is final or not.
+
+    Only differences are made of it, which the output has no part in.
+    """
+    if usage is not None and not usage.is_final:
+        usage = replace(usage, is_final=True)
     return cost(
         usage,
         facts,

@@ -93,6 +93,7 @@ def _account(attempt: Attempt, delta: Delta) -> None:
         attempt.served = served.over(attempt.served)
     if delta.changes_input:
         attempt.changes_input = True
+        attempt.has_fees = attempt.has_fees or delta.has_fees
 
 
 class Intake:

@@ -51,6 +51,7 @@ class Delta(Struct, frozen=True, kw_only=True):
         served: How the call was served, told with its counts.
         changes_input: A tool ran at the provider, or it edited the context: the input tokens
             are not those of the request.
+        has_fees: It cost more than its tokens, for such a tool, or for a compaction.
         failure: The stream reports an error.
         is_terminal: Nothing of the answer follows.
         finish: Why the model stopped, in the provider's word.
@@ -61,6 +62,7 @@ class Delta(Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
     served: Served | None = None
     changes_input: bool = False
+    has_fees: bool = False
     failure: Failure | None = None
     is_terminal: bool = False
     finish: str | None = None

@@ -15,14 +15,15 @@ from ._base import Delta, Failure, Part
 from .anthropic_accumulator import MessageAccumulator
 from .failures import malformed, mended_part, read_failure, reported
 from .sse import Event
-from .usage import Served, Usage, by_ttl, changes_input, normal, served_as
+from .usage import Served, Usage, by_ttl, changes_input, has_fees, normal, served_as
 from .value import build, decode, sourced, struct
 
 __all__ = ["AnthropicMessages"]
 
 _NOTHING = Delta()
 _TOKENS = Delta(has_tokens=True)
-_TOOL = Delta(changes_input=True)
+_CHANGED = Delta(changes_input=True)
+_FEES = Delta(changes_input=True, has_fees=True)
 _SILENT = Part(None, _NOTHING)
 
 
@@ -53,11 +54,13 @@ class AnthropicMessages:
         if message.__dict__.get("error") is not None:
             return Part(message, Delta(failure=reported(body)))
         counts = message.__dict__.get("usage")
+        is_changed = _is_changed(message, counts)
         delta = Delta(
             has_tokens=bool(message.content),
             usage=_usage(counts, body),
             served=_served(counts, message.model),
-            changes_input=_is_changed(message, counts),
+            changes_input=is_changed,
+            has_fees=is_changed and (_costs_more(counts) or _has_paid_block(message)),
             is_terminal=True,
             finish=message.stop_reason,
         )
@@ -105,7 +108,7 @@ class AnthropicMessages:
                 # Empty as a rule; some servers put the first words here.
                 block = value.content_block
                 if block and changes_input(block.type):
-                    return Part(value, _TOOL)
+                    return Part(value, _FEES if has_fees(block.type, block.name) else _CHANGED)
                 return Part(value, _TOKENS if block and block.text else _NOTHING)
             case "message_delta":
                 return Part(value, _grown(value, event))
@@ -154,6 +157,7 @@ def _grown(value: types.MessageStreamEvent, event: Event) -> Delta:
         usage=usage,
         served=_served(counts, None),
         changes_input=_is_edited(value.context_management) or _has_more(counts),
+        has_fees=_costs_more(counts),
         finish=value.delta.stop_reason,
     )
 
@@ -211,6 +215,23 @@ def _has_more(counts: Any) -> bool:
     if tools is None and counts.iterations is None:
         return False
     return bool(counts.iterations or (tools and isinstance(tools, dict) and any(tools.values())))
+
+
+def _costs_more(counts: Any) -> bool:
+    """Whether counts tell of searches, or leave out passes such as those of a compaction."""
+    if not isinstance(counts, types.Usage):
+        return False
+    tools = counts.server_tool_use
+    return bool(counts.iterations or (isinstance(tools, dict) and tools.get("web_search_requests")))
+
+
+def _has_paid_block(message: types.Message) -> bool:
+    blocks = message.__dict__.get("content")
+    return isinstance(blocks, list) and any(
+        has_fees(block.type, block.name)
+        for block in blocks
+        if isinstance(block, types.ContentBlock)
+    )
 
 
 def _is_edited(context: Any) -> bool:

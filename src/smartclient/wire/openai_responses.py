@@ -5,7 +5,9 @@ Source: OpenAI API reference, "Responses" and "Responses: streaming events".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
@@ -14,7 +16,7 @@ from ._base import Delta, Failure, Part
 from .failures import malformed, mended_part, read_failure, reported, stream_failure
 from .openai_responses_accumulator import ResponseAccumulator
 from .sse import Event
-from .usage import Served, Usage, by_ttl, changes_input, normal, served_as, uncached_of
+from .usage import Served, Usage, by_ttl, changes_input, has_fees, normal, served_as, uncached_of
 from .value import build, decode, sourced, struct, with_sources
 
 __all__ = ["OpenAIResponses"]
@@ -60,6 +62,7 @@ class OpenAIResponses:
             usage=usage,
             served=served,
             changes_input=_is_changed(response),
+            has_fees=_is_changed(response, has_fees),
             is_terminal=True,
             finish=_finish(response),
         )
@@ -111,6 +114,7 @@ class OpenAIResponses:
                 usage=usage,
                 served=served,
                 changes_input=_is_changed(value.response),
+                has_fees=_is_changed(value.response, has_fees),
                 is_terminal=True,
                 finish=_finish(value.response),
             )
@@ -164,10 +168,10 @@ def _served(response: types.Response) -> Served | None:
     return None if response.usage is None else served_as(response.model, response.service_tier)
 
 
-def _is_changed(response: types.Response) -> bool:
+def _is_changed(response: types.Response, how: Callable[[Any], bool] = changes_input) -> bool:
     """Whether a tool ran at the provider, so that there was more input than the request's."""
     items = response.output if isinstance(response.output, list) else ()
-    return any(changes_input(getattr(item, "type", None)) for item in items)
+    return any(how(getattr(item, "type", None)) for item in items)
 
 
 def _finish(response: types.Response) -> str | None:

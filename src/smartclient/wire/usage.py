@@ -16,6 +16,7 @@ __all__ = [
     "asked_of",
     "by_ttl",
     "changes_input",
+    "has_fees",
     "normal",
     "served_as",
     "uncached_of",
@@ -130,8 +131,8 @@ def asked_of(payload: Mapping[str, Any] | None) -> Served | None:
 
 def served_as(model: Any, service_tier: Any, speed: Any = None, geo: Any = None) -> Served | None:
     """How a reply says that it was served; `None` where it says nothing."""
-    if not (model or service_tier or speed or geo):
-        return None
+    if service_tier is speed is geo is None:  # most often
+        return Served(model=model) if model and isinstance(model, str) else None
     return Served(
         model=model if isinstance(model, str) else None,
         service_tier=service_tier if isinstance(service_tier, str) else None,
@@ -183,7 +184,13 @@ def by_ttl(total: int | None, split: Mapping[str, int]) -> tuple[dict[str, int],
 
 
 # What the model writes itself, and calls of tools that the caller runs.
-_OURS = frozenset("text thinking message reasoning function_call custom_tool_call tool_use".split())
+_OURS = frozenset(
+    (
+        "text thinking message reasoning function_call custom_tool_call tool_use computer_call "
+        "local_shell_call apply_patch_call"
+    ).split()
+)
+_FREE = frozenset({"mcp_call", "web_fetch"})  # of the provider, and billed as tokens alone
 
 
 def changes_input(kind: Any) -> bool:
@@ -194,6 +201,13 @@ def changes_input(kind: Any) -> bool:
     if not isinstance(kind, str) or kind in _OURS:
         return False
     return kind.endswith(("_call", "_tool_result")) or kind in ("server_tool_use", "compaction")
+
+
+def has_fees(kind: Any, name: Any = None) -> bool:
+    """Whether such a part may cost more than the tokens that are told; `name` is the tool's."""
+    if not changes_input(kind) or kind.endswith("_result"):  # the call before it has the fee
+        return False
+    return kind not in _FREE and name not in _FREE
 
 
 def _is_possible(usage: Usage) -> bool:

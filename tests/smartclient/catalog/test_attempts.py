@@ -60,6 +60,14 @@ def test_a_tier_without_a_price_is_unknown_not_the_usual_one():
     assert (found.total, found.missing) == (None, ("service_tier 'priority'",))
 
 
+def test_what_tools_of_the_provider_cost_is_not_known():
+    found = priced(an_attempt(has_fees=True))
+
+    assert (found.total, found.at_least) == (None, Decimal("0.03"))
+    assert found.missing == ("fees for tools of the provider",)
+    assert priced(an_attempt(model="who-knows", has_fees=True)) is None
+
+
 @pytest.mark.parametrize(
     "facts",
     [

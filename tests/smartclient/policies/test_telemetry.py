@@ -209,8 +209,8 @@ def test_a_call_that_was_counted_teaches_once_whatever_its_attempts():
     assert lessons_of(call) == {("anthropic", "claude-opus-5", "text"): 1}
 
 
-def a_counted_call(usage=USED, **facts):
-    call = a_paid_call(usage)
+def a_counted_call(*usages, **facts):
+    call = a_paid_call(*usages)
     call.trace.counted = COUNTED
     for name, value in facts.items():
         setattr(call.trace.attempts[-1], name, value)
@@ -221,16 +221,19 @@ def a_counted_call(usage=USED, **facts):
     ("call", "outcome"),
     [
         pytest.param(a_paid_call(USED), COMPLETE, id="not-counted"),
-        pytest.param(a_counted_call(), Outcome("cut", 1.0), id="cut"),
-        pytest.param(a_counted_call(), Outcome("incomplete", 1.0), id="ended-early"),
+        pytest.param(a_counted_call(USED), Outcome("cut", 1.0), id="cut"),
+        pytest.param(a_counted_call(USED), Outcome("incomplete", 1.0), id="ended-early"),
         pytest.param(a_counted_call(None), COMPLETE, id="nothing-told"),
-        pytest.param(a_counted_call(changes_input=True), COMPLETE, id="a-tool-of-the-provider"),
+        pytest.param(a_counted_call(), COMPLETE, id="no-attempt"),
+        pytest.param(
+            a_counted_call(USED, changes_input=True), COMPLETE, id="a-tool-of-the-provider"
+        ),
         pytest.param(
             a_counted_call(Usage(uncached=5, output=-1, inconsistent="-1")),
             COMPLETE,
             id="inconsistent",
         ),
-        pytest.param(a_counted_call(model=None), COMPLETE, id="no-model"),
+        pytest.param(a_counted_call(USED, model=None), COMPLETE, id="no-model"),
     ],
 )
 def test_what_says_nothing_about_the_count_teaches_nothing(call, outcome):

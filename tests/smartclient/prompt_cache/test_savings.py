@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal, localcontext
 
+import msgspec
 import pytest
 
 from smartclient import catalog
@@ -30,6 +31,13 @@ def test_savings_are_net_of_what_writing_costs(model, usage, served, dollars):
     saved = savings(usage, catalog.model(model), served=Served(**served))
 
     assert saved == Decimal(dollars)
+
+
+def test_what_a_cut_answer_saved_is_known():
+    """Its input is, and its output has no part in it."""
+    cut = msgspec.structs.replace(READ, is_final=False)
+
+    assert savings(cut, catalog.model("claude-sonnet-4-5")) == Decimal("0.027")
 
 
 def test_tiers_of_long_requests_are_those_of_the_request():

@@ -210,8 +210,17 @@ def test_how_it_was_asked_for_and_served_is_kept(world):
     assert attempt.served == Served(model="tiny-1", service_tier="priority", speed="fast")
 
 
-def test_a_tool_that_ran_at_the_provider_is_noted(world):
-    block = an_event("content_block_start", content_block={"type": "server_tool_use"})
+@pytest.mark.parametrize(("name", "fees"), [("web_search", True), ("web_fetch", False)])
+def test_a_tool_that_ran_at_the_provider_is_noted(world, name, fees):
+    tool = {"type": "server_tool_use", "name": name}
 
-    assert attempt_of(world, START, block, STOP).changes_input
-    assert not attempt_of(world, START, STOP).changes_input
+    attempt = attempt_of(world, START, an_event("content_block_start", content_block=tool), STOP)
+
+    assert (attempt.changes_input, attempt.has_fees) == (True, fees)
+
+
+def test_of_an_ordinary_answer_nothing_is_noted(world):
+    attempt = attempt_of(world, START, text("a"), STOP)
+
+    assert not attempt.changes_input
+    assert not attempt.has_fees

@@ -162,3 +162,40 @@ def test_an_ordinary_reply_is_its_requests(fields):
 )
 def test_a_stream_says_it_too(event):
     assert part(**event).delta.changes_input
+
+
+@pytest.mark.parametrize(
+    ("fields", "fees"),
+    [
+        pytest.param(
+            {"content": [{"type": "server_tool_use", "name": "web_search"}]}, True, id="search"
+        ),
+        pytest.param(
+            {"content": [{"type": "server_tool_use", "name": "web_fetch"}]}, False, id="fetch"
+        ),
+        pytest.param({"usage": {"server_tool_use": {"web_search_requests": 1}}}, True, id="told"),
+        pytest.param({"usage": {"iterations": [{}]}}, True, id="passes-that-are-not-counted"),
+        pytest.param({"context_management": {"applied_edits": [{}]}}, False, id="an-edit"),
+        pytest.param({"content": [{"type": "tool_use"}]}, False, id="the-callers-tool"),
+    ],
+)
+def test_a_reply_says_whether_it_cost_more_than_its_tokens(fields, fees):
+    assert ADAPTER.whole(encode(fields)).delta.has_fees is fees
+
+
+@pytest.mark.parametrize(
+    ("event", "fees"),
+    [
+        ({"content_block": {"type": "server_tool_use", "name": "web_search"}}, True),
+        ({"content_block": {"type": "server_tool_use", "name": "web_fetch"}}, False),
+    ],
+    ids=["search", "fetch"],
+)
+def test_a_stream_says_it_when_the_tool_begins(event, fees):
+    assert part(type="content_block_start", **event).delta.has_fees is fees
+
+
+def test_a_stream_says_it_with_its_last_counts():
+    usage = {"server_tool_use": {"web_search_requests": 2}}
+
+    assert part(type="message_delta", usage=usage).delta.has_fees

@@ -290,13 +290,22 @@ def test_counts_come_with_how_they_were_served():
 
 
 @pytest.mark.parametrize(
-    ("kind", "changes"), [("web_search_call", True), ("function_call", False), ("message", False)]
+    ("kind", "changes", "fees"),
+    [
+        ("web_search_call", True, True),
+        ("mcp_call", True, False),
+        ("function_call", False, False),
+        ("message", False, False),
+    ],
 )
-def test_a_tool_that_ran_at_the_provider_changes_the_input(kind, changes):
+def test_a_tool_that_ran_at_the_provider_is_told(kind, changes, fees):
     told = {"output": [{"type": kind}]}
 
-    assert ADAPTER.whole(encode(told)).delta.changes_input is changes
-    assert part("response.completed", response=told).delta.changes_input is changes
+    for delta in (
+        ADAPTER.whole(encode(told)).delta,
+        part("response.completed", response=told).delta,
+    ):
+        assert (delta.changes_input, delta.has_fees) == (changes, fees)
 
 
 def test_a_whole_reply_tells_its_end():

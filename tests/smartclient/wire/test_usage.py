@@ -11,6 +11,7 @@ from smartclient.wire.usage import (
     asked_of,
     by_ttl,
     changes_input,
+    has_fees,
     normal,
     served_as,
     uncached_of,
@@ -147,6 +148,7 @@ def test_numbers_are_kept_wherever_they_were_told(holder):
     source = f'{{"{holder}": {{"usage": {{"n": 1}}}}}}'
 
     assert normal(Usage(), source, "odd").raw == {"n": 1}
+    assert normal(Usage(), "{}", "odd").raw is None
 
 
 @pytest.mark.parametrize(
@@ -225,6 +227,19 @@ def test_the_reply_comes_before_the_request():
     )
     assert served.over(None) is served
     assert served_as(None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "fees"),
+    [
+        ("server_tool_use", "web_search", True), ("server_tool_use", "web_fetch", False),
+        ("web_search_tool_result", None, False), ("compaction", None, True),
+        ("web_search_call", None, True), ("mcp_call", "web_search", False),
+        ("computer_call", None, False), ("tool_use", "web_search", False), (None, None, False),
+    ],
+)  # fmt: skip
+def test_some_tools_of_the_provider_cost_more_than_tokens(kind, name, fees):
+    assert has_fees(kind, name) is fees
 
 
 @pytest.mark.parametrize(
