@@ -16,10 +16,13 @@ from server_reference.gateway.config import ServerConfig
 from server_reference.scripted.config import ScriptedConfig
 from smartclient._errors import ExchangeKind
 from tests.layers import ROOT, sources
-from tools import api_reference, catalog_reference, fault_reference
+from tools import api_reference, catalog_reference, fault_reference, language_reference
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
-GENERATED = {page.PAGE: page.render for page in (api_reference, catalog_reference, fault_reference)}
+GENERATED = {
+    page.PAGE: page.render
+    for page in (api_reference, catalog_reference, fault_reference, language_reference)
+}
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 TWO_SENTENCES = re.compile(r"[a-z`)][.?!] [A-Z]")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from examples import same_text_in_ten_languages, through_a_proxy, under_any_sdk
+from examples import through_a_proxy, under_any_sdk
 
 
 def test_one_tunnel_carries_both_calls_and_a_wrong_password_is_refused(capsys):
@@ -19,12 +19,3 @@ def test_an_sdk_that_we_do_not_know_is_carried_and_sent_again(capsys):
     said = capsys.readouterr().out
     assert said.count("provider: Hi there!") == 2
     assert "2 attempts" in said
-
-
-def test_the_same_text_is_counted_in_ten_languages(capsys):
-    assert same_text_in_ten_languages.main() == 0
-
-    said = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in said[1:3]] == ["English", "German"]
-    assert len(said) == 1 + 13 + 1
-    assert said[-1].split()[1:] == ["tokenizer", "tokenizer", "heuristic", "heuristic"]

@@ -18,7 +18,7 @@ from tests.layers import ROOT, Import, Source, sources
 LINES = {
     "smartclient": """
         _call _errors _clock _observers _latch wire catalog
-        _flow _scope tokens stores budgets prompt_cache _bill report _token_settings
+        _flow _scope tokens stores budgets prompt_cache _bill report _token_settings ledger
         policies net
         _settings _pipeline transports
         _request _params _verdict _stream _answer_stream _carry

@@ -17,7 +17,7 @@ NAMES = {
         AsyncClient AuthenticationError Budget BudgetExceededError CallReport Client
         EventTooLargeError ExchangeError
         IncompleteStreamError
-        InvalidRequestError MalformedReplyError OverloadedError RateLimitError RefusedError
+        InvalidRequestError Ledger MalformedReplyError OverloadedError RateLimitError RefusedError
         PoolStats ServerError Settings SmartClientError StatusError Timeout last_report pool_stats
         async_httpx2_client async_httpx_client httpx2_client httpx_client scope unwrap wrap
         """,
@@ -26,6 +26,7 @@ NAMES = {
         Catalog Cost ImageTokens Mode ModelFacts Prices Rates Tier
         builtin catalog_of cost from_genai_prices model override read
         """,
+    "smartclient.ledger": "Entry Ledger Total",
     "smartclient.prompt_cache": """
         Block CacheSavings Drift Evidence MISS_KINDS Mark MarkUse Miss Move Served Tally Tier Walk
         classify drift provider_diagnosis savings walk

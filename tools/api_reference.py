@@ -16,6 +16,7 @@ PACKAGES = (
     "smartclient",
     "smartclient.budgets",
     "smartclient.catalog",
+    "smartclient.ledger",
     "smartclient.prompt_cache",
     "smartclient.testing",
     "smartclient.tokens",

@@ -18,6 +18,7 @@ from smartclient.tokens.estimate import FEATURES, features
 __all__ = ["corpus", "fit", "main"]
 
 ROOT = Path(__file__).resolve().parent.parent
+SAME_TEXT = ROOT / "src" / "smartclient" / "tokens" / "same_text.json"
 _PIECE = 2000  # characters of our own pages and code
 _PRIOR = {  # where the corpus is silent: per character
     "control": 1.0,
@@ -29,7 +30,7 @@ _PRIOR = {  # where the corpus is silent: per character
 
 def corpus() -> list[str]:
     """The same text in many languages, at several lengths, and pieces of this repository."""
-    same = json.loads((ROOT / "tests" / "data" / "same_text.json").read_text())
+    same = json.loads(SAME_TEXT.read_text())
     texts = [text[:length] for text in same.values() for length in (100, 300, 10_000)]
     paths = [*sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "src").rglob("*.py"))]
     texts += [path.read_text()[:_PIECE] for path in paths]
@@ -41,7 +42,7 @@ def fit(texts: list[str]) -> dict[str, float]:
     counts = np.array(batch_count(texts, "o200k_base", 1), dtype=float)
     rows = np.array([[features(text)[name] for name in FEATURES] for text in texts], dtype=float)
     rows /= counts[:, None]
-    languages = 3 * len(json.loads((ROOT / "tests" / "data" / "same_text.json").read_text()))
+    languages = 3 * len(json.loads(SAME_TEXT.read_text()))
     weight = np.ones(len(texts))
     weight[:languages] = 3.0  # a language weighs as much as several pages
     prior = np.array([_PRIOR.get(name, 0.0) for name in FEATURES])

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from smartclient.tokens import count
+from smartclient.tokens import count, counting
 from smartclient.tokens.counting import Tokenizers
 
 __all__ = ["count_chat"]
 
-_TEXTS = Path(__file__).resolve().parents[2] / "tests" / "data" / "same_text.json"
+_TEXTS = Path(counting.__file__).parent / "same_text.json"
 _TURNS, _LENGTH = 200, 500  # a chat of 100 KB
 
 

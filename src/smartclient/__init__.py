@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ._scope import scope
     from ._wrap import unwrap, wrap
     from .budgets import Budget
+    from .ledger import Ledger
     from .net.stats import PoolStats, pool_stats
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "ExchangeError",
     "IncompleteStreamError",
     "InvalidRequestError",
+    "Ledger",
     "MalformedReplyError",
     "OverloadedError",
     "PoolStats",
@@ -76,6 +78,7 @@ __all__ = [
 
 _LATER = {
     "Budget": "budgets",
+    "Ledger": "ledger",
     "PoolStats": "net.stats",
     "async_httpx2_client": "_http_clients",
     "async_httpx_client": "_http_clients",

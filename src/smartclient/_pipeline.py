@@ -125,6 +125,8 @@ class Pipeline:
 
     def _publish(self, report: Later) -> None:
         self._newest = report
+        if self.settings.ledger is not None:
+            _keep(self.settings.ledger, report, self.clock.now())
         if self.settings.on_report is not None:
             _observe(self.settings.on_report, report.get())
 
@@ -154,6 +156,13 @@ def _finish_now(flow: Flow[None]) -> None:
         _observers.failed("what a dropped body left to do failed at exit", flow)
     finally:
         flow.close()
+
+
+def _keep(ledger: Any, report: Later, at: float) -> None:
+    try:
+        ledger.add(report.get(), at=at)
+    except Exception:  # who keeps the books must not break the call
+        _observers.failed("the ledger failed", ledger)
 
 
 def _observe(observer: Any, report: CallReport) -> None:

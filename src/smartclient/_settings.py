@@ -55,6 +55,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         on_report: Is given the `CallReport` of each call, in the thread that read it.
         budgets: Each a `Budget`: what the calls of this client may use together, beside the
             budgets of a `smartclient.scope`.
+        ledger: A `Ledger` that keeps what each call used and cost.
         max_connections: Connections to one origin that this client uses at most; over
             HTTP/2, calls in flight.
         http_version: `auto` offers HTTP/2 where that pays, `1.1` and `2` insist on one.
@@ -92,6 +93,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     resend_after_timeout: bool = False
     on_report: Callable[[CallReport], None] | None = None
     budgets: Sequence[Any] = ()
+    ledger: Any = None
     max_connections: int = 1000
     http_version: HttpVersion = "auto"
     keepalive: float | None = 60.0
@@ -162,6 +164,11 @@ def _check_objects(settings: Settings) -> None:
     clock = settings.clock
     if not all(hasattr(clock, part) for part in ("now", "monotonic", "sleep", "sleep_async")):
         raise TypeError(f"clock must be a Clock, not {type(clock).__name__}")
+    if settings.ledger is not None:
+        from .ledger import Ledger  # loaded by whoever has made one
+
+        if not isinstance(settings.ledger, Ledger):
+            raise TypeError(f"ledger must be a Ledger, not {type(settings.ledger).__name__}")
     context = settings.ssl_context
     if context is not None:
         from ssl import SSLContext  # loaded by whoever has made one

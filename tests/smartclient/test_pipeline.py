@@ -10,10 +10,14 @@ import sys
 import weakref
 from collections import deque
 
+from msgspec.structs import replace
+
 from smartclient import Budget, scope
 from smartclient._flow import Exchange, Outcome, Peek, Sleep, ask, sleep
 from smartclient._pipeline import Pipeline, finish_at_exit
+from smartclient._scope import Scope
 from smartclient._settings import Settings
+from smartclient.ledger import Ledger
 from smartclient.stores import Read
 from smartclient.testing import OVERLOADED, ManualClock, a_call, a_reply, play
 from smartclient.tokens import Calibrator, TokenCount
@@ -42,6 +46,39 @@ def test_every_attempt_is_inside_one_report():
         "Exchange Peek Close Sleep Exchange Peek".split()
     )
     assert pipeline.last_report.status == 200
+
+
+def test_each_call_is_in_the_ledger_at_the_time_of_the_clock():
+    ledger = Ledger()
+    pipeline = a_pipeline(ledger=ledger)
+
+    reply, _ = play(pipeline.flow(a_call()), [a_reply(), None])
+    ended(reply)
+
+    assert [(entry.at, entry.status) for entry in ledger] == [(0.0, 200)]
+
+
+def test_a_call_is_in_the_ledger_with_the_tags_that_it_was_made_under():
+    ledger = Ledger()
+    pipeline = a_pipeline(ledger=ledger)
+
+    call = replace(a_call(), scope=Scope(tags=("user", "run")))
+    reply, _ = play(pipeline.flow(call), [a_reply(), None])
+    ended(reply)
+
+    assert [entry.tags for entry in ledger] == [("user", "run")]
+
+
+def test_a_ledger_that_fails_does_not_break_the_call(caplog, monkeypatch):
+    ledger = Ledger()
+    monkeypatch.setattr(ledger, "add", None)
+    pipeline = a_pipeline(ledger=ledger)
+
+    reply, _ = play(pipeline.flow(a_call()), [a_reply(), None])
+    ended(reply)
+
+    assert pipeline.last_report.status == 200
+    assert caplog.records[0].getMessage().startswith("the ledger failed")
 
 
 def test_what_a_dropped_body_left_is_done_before_the_next_call():

@@ -50,6 +50,7 @@ def test_an_unknown_setting_names_the_nearest(name, message):
         pytest.param({"max_wait": False}, "a number, not bool", id="bool-for-number"),
         pytest.param({"wait": 2.0}, "wait must be callable, not float", id="wait-in-seconds"),
         pytest.param({"on_report": "print"}, "on_report must be callable", id="observer"),
+        pytest.param({"ledger": "calls.jsonl"}, "ledger must be a Ledger, not str", id="ledger"),
         pytest.param({"keepalive": "1"}, "keepalive must be a number, not str", id="keepalive"),
         pytest.param({"ca_file": b"ca"}, "ca_file must be of type str, not bytes", id="file"),
         pytest.param({"timeout": Timeout(read="5")}, "timeout.read must be seconds", id="stage"),

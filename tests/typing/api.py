@@ -18,6 +18,7 @@ from server_reference.scripted.config import ScriptedConfig
 from smartclient import AsyncClient, CallReport, Client, Settings, Timeout, testing
 from smartclient.budgets import BudgetState, Downgrade
 from smartclient.catalog import Catalog, Cost, ModelFacts
+from smartclient.ledger import Entry, Ledger, Total
 from smartclient.policies.retry import retry_after
 from smartclient.report import Stage
 from smartclient.tokens import BoilerplateReport, Calibrator, Fitted, TokenCount
@@ -167,3 +168,11 @@ def budgets(client: Client) -> None:
     assert_type(app.state("ann"), BudgetState)
     assert_type(app.left(), Mapping[str, float])
     assert_type(Settings(budgets=[app]), Settings)
+
+
+def ledger() -> None:
+    with Ledger("calls.jsonl", size=10) as kept, Client(ledger=kept):
+        assert_type(kept.total(), Total)
+        assert_type(kept.totals("tag"), dict[str | None, Total])
+        assert_type(list(kept), list[Entry])
+    assert_type(smartclient.Ledger.read("calls.jsonl"), Ledger)

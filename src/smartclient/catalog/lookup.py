@@ -48,6 +48,16 @@ class Catalog:
     def __iter__(self) -> Iterator[ModelFacts]:
         return iter(self._records)
 
+    def __contains__(self, name: str) -> bool:
+        """Whether `model` would find facts; nothing is logged."""
+        return self._look_up(name) is not None
+
+    def near(self, name: str, most: int = 3) -> list[str]:
+        """Names that `name` may have been meant to be, the nearest first."""
+        from difflib import get_close_matches  # for who made a mistake
+
+        return get_close_matches(name.strip().lower(), list(self._by_name), n=most)
+
     def model(self, name: str, *, served: str | None = None) -> ModelFacts | None:
         """The facts of the model that `name` means, or `None` and one warning in the log.
 

@@ -7,12 +7,11 @@ have a `cache_control` in anthropic 2.14. Dated November 2026.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..wire.encode import encode
 from .blocks import Path, Tier, Walk
-from .collect import Collector, as_object, encoded, items
+from .collect import Collector, as_object, encode, encoded, items
 
 __all__ = ["walk_messages"]
 
@@ -36,7 +35,7 @@ def walk_messages(
     payload: Mapping[str, Any],
     model: str,
     headers: Iterable[tuple[str, str]],
-    before: Walk | None,
+    before: Sequence[Walk],
 ) -> Walk | None:
     """`None` without a list of messages."""
     messages = payload.get("messages")
@@ -45,8 +44,7 @@ def walk_messages(
     reader = _Reader(before)
     reader.tools(payload.get("tools"))
     reader.system(payload.get("system"))
-    for number, message in enumerate(messages):
-        reader.message(message, number)
+    reader.messages(messages)
     whole = payload.get("cache_control")
     blocks = reader.blocks
     return Walk(
@@ -66,7 +64,7 @@ class _Reader:
 
     __slots__ = ("_has_citations", "_has_images", "_searches", "blocks", "strays")
 
-    def __init__(self, before: Walk | None) -> None:
+    def __init__(self, before: Sequence[Walk]) -> None:
         self.blocks = Collector(before)
         self._has_citations = self._has_images = False
         self._searches: bytes | None = None
@@ -74,10 +72,8 @@ class _Reader:
 
     def tools(self, tools: Any) -> None:
         """Every tool that the prompt begins with; web search stands in the system prompt."""
-        source = encode(tools)
-        unit = self.blocks.take_over(source)
-        if unit is not None:
-            self._searches, self.strays = unit.facts
+        if self.blocks.take_over((tools,)):
+            self._searches, self.strays = self.blocks.units[-1].facts
             return
         later: list[tuple[Path, dict[str, Any]]] = []
         for number, tool in enumerate(items(tools)):
@@ -97,7 +93,7 @@ class _Reader:
             self._searches = encode([_unmarked(fields) for _, fields in later])
         for path, fields in later:
             self._tool(path, "system", fields)
-        self.blocks.close(source, self._searches, self.strays)
+        self.blocks.close(encode(tools), self._searches, self.strays)
 
     def _tool(self, path: Path, tier: Tier, fields: dict[str, Any]) -> None:
         mark = fields.get("cache_control")
@@ -106,36 +102,39 @@ class _Reader:
         self.blocks.add(path, tier, data, tier == "tools", ttl)
 
     def system(self, system: Any) -> None:
-        source = encode(system)
-        if not self._take_over(source):
-            self._content(source, system, ("system",), "system", {})
+        if not self._take_over((system,)):
+            self._content(system, ("system",), "system", {})
+            self._close(encode(system))
 
-    def message(self, message: Any, number: int) -> None:
-        source = encode(message)
-        if self._take_over(source):
-            return
-        fields = as_object(message)
+    def messages(self, messages: Sequence[Any]) -> None:
+        number = 0
+        while number < len(messages):
+            taken = self._take_over(messages, number)
+            number += taken
+            if not taken:
+                self._message(messages[number], number)
+                number += 1
+
+    def _message(self, message: Any, number: int) -> None:
+        fields, source = as_object(message), encode(message)
         if fields is None:
             self.blocks.add(("messages", number), "messages", source, False)
-            self.blocks.close(source, False, False)
-            return
-        path: Path = ("messages", number, "content")
-        self._content(source, fields.get("content"), path, "messages", {"role": fields.get("role")})
+        else:
+            path: Path = ("messages", number, "content")
+            self._content(fields.get("content"), path, "messages", {"role": fields.get("role")})
+        self._close(source)
 
-    def _take_over(self, source: bytes) -> bool:
-        unit = self.blocks.take_over(source)
-        if unit is None:
-            return False
-        has_images, has_citations = unit.facts
-        self._has_images = self._has_images or has_images
-        self._has_citations = self._has_citations or has_citations
-        return True
+    def _take_over(self, values: Sequence[Any], start: int = 0) -> int:
+        taken = self.blocks.take_over(values, start)
+        if taken:
+            self._has_images, self._has_citations = self.blocks.units[-1].facts
+        return taken
 
-    def _content(
-        self, source: bytes, content: Any, path: Path, tier: Tier, head: dict[str, Any]
-    ) -> None:
+    def _close(self, source: bytes) -> None:
+        self.blocks.close(source, self._has_images, self._has_citations)
+
+    def _content(self, content: Any, path: Path, tier: Tier, head: dict[str, Any]) -> None:
         """A text, or blocks; `head` is the role that they are said in, if any."""
-        has_images = has_citations = False
         if isinstance(content, str):
             data = encode({**head, "type": "text", "text": content})
             self.blocks.add(path, tier, data, not _is_blank(content))
@@ -145,14 +144,9 @@ class _Reader:
             if fields is None:
                 self.blocks.add(place, tier, encode({**head, "": block}), False)
                 continue
-            has_images = self._block(fields, place, tier, head) or has_images
-            has_citations = has_citations or _has_citations(fields)
-        self._has_images = self._has_images or has_images
-        self._has_citations = self._has_citations or has_citations
-        self.blocks.close(source, has_images, has_citations)
+            self._block(fields, place, tier, head)
 
-    def _block(self, block: dict[str, Any], path: Path, tier: Tier, head: dict[str, Any]) -> bool:
-        """Add a block, and say whether there is an image in it."""
+    def _block(self, block: dict[str, Any], path: Path, tier: Tier, head: dict[str, Any]) -> None:
         kind = block.get("type")
         kind = kind if isinstance(kind, str) else ""
         plain = {**head, **block}
@@ -165,7 +159,8 @@ class _Reader:
         ttl = None if mark is None else _ttl(mark)
         run = kind if kind in _RUNS else ""
         self.blocks.add(path, tier, encode(plain), is_markable, ttl, inner, run)
-        return has_image
+        self._has_images = self._has_images or has_image
+        self._has_citations = self._has_citations or _has_citations(block)
 
     def params(
         self, payload: Mapping[str, Any], model: str, headers: Iterable[tuple[str, str]]

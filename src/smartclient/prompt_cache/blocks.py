@@ -54,7 +54,7 @@ class Unit(Struct, frozen=True):
         end: How many blocks there are up to and with its own.
         own_marks: Marks on its blocks, and inside them.
         run: As `Collector.add` takes it, of its last block.
-        facts: What its reader has to know of it without reading it again.
+        facts: What its reader has to know once it is read, without reading it.
     """
 
     source: bytes

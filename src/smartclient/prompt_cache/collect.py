@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from ..wire.encode import encode
-from ..wire.value import Value
+from ..wire.value import Value, verbatim
 from .blocks import Block, Path, Tier, Unit, Walk
 
-__all__ = ["Collector", "as_object", "encoded", "items"]
+__all__ = ["Collector", "as_object", "encode", "encoded", "items"]
+
+encode = msgspec.json.Encoder(enc_hook=verbatim).encode
+"""As a request's body is encoded; what goes wrong need not be worded here."""
 
 # The fastest of hashlib on machines with instructions for it, which is nearly all of them.
 _hash = hashlib.sha256
@@ -25,8 +27,8 @@ class Collector:
     """Takes the blocks of one prompt in their order, unit by unit.
 
     Args:
-        before: An earlier walk. Of as many units as are the same from the first one on,
-            nothing is read or hashed again.
+        before: Earlier walks. Of as many units as are the same from the first one on in any
+            of them, nothing is read or hashed again.
     """
 
     __slots__ = (
@@ -41,45 +43,69 @@ class Collector:
         "units",
     )
 
-    def __init__(self, before: Walk | None) -> None:
+    def __init__(self, before: Sequence[Walk] = ()) -> None:
         self.blocks: list[Block] = []
         self.units: list[Unit] = []
         self.own_marks = self._marks = 0
-        self._before = before
+        self._before = before  # those that are the same up to here
         self._prefix, self._end = _START, 0
         self._position, self._run = -1, ""
 
-    def take_over(self, source: bytes) -> Unit | None:
-        """The next unit from the earlier walk, with its blocks, if it is the same there."""
-        before, number = self._before, len(self.units)
-        if before is None or number >= len(before.units):
-            return None
-        unit = before.units[number]
-        if unit.source != source:
-            return None
-        start = len(self.blocks)
-        if unit.end > start:
-            self.blocks += before.blocks[start : unit.end]
+    def take_over(self, values: Sequence[Any], start: int = 0) -> int:
+        """Take the next units from an earlier walk, as many as `values` are the same there.
+
+        Args:
+            start: The value that the next unit is of.
+
+        Returns:
+            How many; the last one of `units` tells the rest.
+        """
+        first, most = len(self.units), 0
+        sources: list[bytes] = []  # of `values`, as far as anybody asked
+        same: list[Walk] = []
+        for walk in self._before:
+            number = 0
+            for unit in walk.units[first : first + len(values) - start]:
+                if number == len(sources):
+                    sources.append(encode(values[start + number]))
+                if unit.source != sources[number]:
+                    break
+                number += 1
+            if number > most:
+                same, most = [walk], number
+            elif number == most:
+                same.append(walk)
+        if most:
+            self._before = same
+            self._extend(same[0], first + most)
+        return most
+
+    def _extend(self, before: Walk, end: int) -> None:
+        """By the units of `before` up to `end`, and their blocks."""
+        taken = before.units[len(self.units) : end]
+        self.units += taken
+        self.own_marks += sum([unit.own_marks for unit in taken])
+        start, stop = len(self.blocks), taken[-1].end
+        if stop > start:
+            self.blocks += before.blocks[start:stop]
             last = self.blocks[-1]
             self._prefix, self._end = last.prefix, last.end
-            self._position, self._run = last.position, unit.run
-        self.own_marks += unit.own_marks
-        self.units.append(unit)
-        return unit
+            self._position, self._run = last.position, taken[-1].run
 
     def close(self, source: bytes, *facts: Any) -> None:
         """The blocks since the last unit are a unit."""
-        before, number, end = self._before, len(self.units), len(self.blocks)
+        number, end, prefix = len(self.units), len(self.blocks), self._prefix
         marks, self._marks = self._marks, 0
         self.own_marks += marks
         self.units.append(Unit(source, end, marks, self._run, facts))
-        if before is None or number >= len(before.units):
-            return
-        # It may differ in its marks alone: then what follows is still comparable.
-        if before.units[number].end != end or (
-            end and before.blocks[end - 1].prefix != self._prefix
-        ):
-            self._before = None
+        # One may differ in its marks alone: then what follows is still comparable.
+        self._before = [
+            walk
+            for walk in self._before
+            if number < len(walk.units)
+            and walk.units[number].end == end
+            and (not end or walk.blocks[end - 1].prefix == prefix)
+        ]
 
     def add(
         self,

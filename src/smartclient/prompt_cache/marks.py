@@ -182,7 +182,7 @@ def _own(walk: Walk) -> list[tuple[int, str]]:
 def _end(walk: Walk) -> Block | None:
     """The block that a mark on the whole request stands on; `None` where that is not certain."""
     for block in reversed(walk.blocks):
-        if block.is_markable:
+        if block.is_markable or block.path[0] == "tools":  # search tools too, by the caller
             return block
         if _misplaced(walk, block) is None:
             return None

@@ -6,12 +6,11 @@ Source: developers.openai.com, "Prompt caching"; the content types that have a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..wire.encode import encode
 from .blocks import Path, Tier, Walk
-from .collect import Collector, as_object, encoded, items
+from .collect import Collector, as_object, encode, encoded, items
 
 __all__ = ["CHAT_PARTS", "MARK", "RESPONSES_PARTS", "TOOL_OUTPUTS", "walk_chat", "walk_responses"]
 
@@ -38,7 +37,7 @@ def walk_chat(
     payload: Mapping[str, Any],
     model: str,
     headers: Iterable[tuple[str, str]],
-    before: Walk | None,
+    before: Sequence[Walk],
 ) -> Walk | None:
     """`None` without a list of messages."""
     messages = payload.get("messages")
@@ -47,8 +46,7 @@ def walk_chat(
     reader = _Reader(payload, before, CHAT_PARTS, "text")
     reader.tools("tools")
     reader.tools("functions")
-    for number, message in enumerate(messages):
-        reader.message(message, ("messages", number))
+    reader.turns("messages", messages)
     return reader.walk("openai.chat", model)
 
 
@@ -56,7 +54,7 @@ def walk_responses(
     payload: Mapping[str, Any],
     model: str,
     headers: Iterable[tuple[str, str]],
-    before: Walk | None,
+    before: Sequence[Walk],
 ) -> Walk | None:
     """`None` where the input is neither a text nor a list; none at all is an empty one."""
     given = payload.get("input")
@@ -67,8 +65,7 @@ def walk_responses(
     reader.instructions(payload.get("instructions"))
     if isinstance(given, str):
         reader.one_text(given)
-    for number, item in enumerate(items(given)):
-        reader.item(item, ("input", number))
+    reader.turns("input", items(given))
     return reader.walk("openai.responses", model)
 
 
@@ -78,7 +75,7 @@ class _Reader:
     def __init__(
         self,
         payload: Mapping[str, Any],
-        before: Walk | None,
+        before: Sequence[Walk],
         parts: Mapping[str, frozenset[str]],
         kind: str,
     ) -> None:
@@ -87,58 +84,53 @@ class _Reader:
         self._payload, self._parts, self._kind = payload, parts, kind
         self._default_ttl = ttl if isinstance(ttl, str) else "30m"
         self._is_leading = True
-        if before is not None and before.default_ttl != self._default_ttl:
-            before = None  # the same marks do not mean the same
-        self.blocks = Collector(before)
+        # With another lifetime, the same marks do not mean the same.
+        self.blocks = Collector([one for one in before if one.default_ttl == self._default_ttl])
 
     def tools(self, name: str) -> None:
         tools = self._payload.get(name)
-        source = encode(tools)
-        if self.blocks.take_over(source) is None:
+        if not self.blocks.take_over((tools,)):
             for number, tool in enumerate(items(tools)):
                 self.blocks.add((name, number), "tools", encode(tool), False)
-            self.blocks.close(source, self._is_leading)
+            self._close(tools)
 
     def instructions(self, given: Any) -> None:
         """They stand before the input, and cannot be marked."""
-        source = encode(given)
-        if self.blocks.take_over(source) is None:
+        if not self.blocks.take_over((given,)):
             if given:
                 shown = {"role": "developer", "type": "input_text", "text": given}
                 self.blocks.add(("instructions",), "system", encode(shown), False)
-            self.blocks.close(source, self._is_leading)
+            self._close(given)
 
     def one_text(self, text: str) -> None:
         """An input that is a text alone."""
-        source = encode(text)
-        if self.blocks.take_over(source) is None:
+        if not self.blocks.take_over((text,)):
             self._text(text, ("input",), {"role": "user"}, "user")
-            self.blocks.close(source, False)
+            self._close(text)
 
-    def message(self, message: Any, path: Path) -> None:
-        """A message of Chat."""
-        source = encode(message)
-        if not self._take_over(source):
-            fields = as_object(message)
-            if fields is None:
-                self._whole(message, path)
+    def turns(self, name: str, turns: Sequence[Any]) -> None:
+        """The messages of Chat, or the items of Responses."""
+        read = self._chat if name == "messages" else self._item
+        number = 0
+        while number < len(turns):
+            taken = self.blocks.take_over(turns, number)
+            number += taken
+            if taken:
+                (self._is_leading,) = self.blocks.units[-1].facts
             else:
-                self._message(fields, path)
-            self.blocks.close(source, self._is_leading)
+                read(turns[number], (name, number))
+                self._close(turns[number])
+                number += 1
 
-    def item(self, item: Any, path: Path) -> None:
-        """An item of a Responses input: a message, the output of a tool, or anything else."""
-        source = encode(item)
-        if not self._take_over(source):
-            self._item(item, path)
-            self.blocks.close(source, self._is_leading)
+    def _close(self, value: Any) -> None:
+        self.blocks.close(encode(value), self._is_leading)
 
-    def _take_over(self, source: bytes) -> bool:
-        unit = self.blocks.take_over(source)
-        if unit is None:
-            return False
-        (self._is_leading,) = unit.facts
-        return True
+    def _chat(self, message: Any, path: Path) -> None:
+        fields = as_object(message)
+        if fields is None:
+            self._whole(message, path)
+        else:
+            self._message(fields, path)
 
     def _message(self, fields: Mapping[str, Any], path: Path) -> None:
         """What it is said in, its content, the calls of tools."""
@@ -160,6 +152,7 @@ class _Reader:
             self.blocks.add(path, self._tier, encode(rest), False)
 
     def _item(self, item: Any, path: Path) -> None:
+        """A message, the output of a tool, or anything else."""
         fields = as_object(item)
         kind = fields.get("type") if fields is not None else None
         if fields is not None and "role" in fields:

@@ -28,7 +28,7 @@ def walk(
     endpoint: str,
     model: str | None = None,
     headers: Iterable[tuple[str, str]] | Mapping[str, str] | None = None,
-    before: Walk | None = None,
+    before: Walk | Iterable[Walk] | None = None,
 ) -> Walk | None:
     """Read a request's prompt as its provider's cache does.
 
@@ -38,8 +38,8 @@ def walk(
         endpoint: The adapter's name, such as `anthropic.messages`.
         model: Where it stands in the URL, not in the payload.
         headers: The request's; some of them change the prompt.
-        before: The walk of an earlier request that begins alike. The result is the same
-            without it, and takes longer.
+        before: The walk of an earlier request that begins alike, or several, of which the one
+            that goes furthest counts. The result is the same without, and takes longer.
 
     Returns:
         `None` where the payload has no shape that is known, or cannot be sent.
@@ -49,11 +49,11 @@ def walk(
         return None
     named = payload.get("model")
     name = named if isinstance(named, str) else model or ""
-    if before is not None and before.endpoint != endpoint:
-        before = None
+    earlier = (before,) if isinstance(before, Walk) else before or ()
+    earlier = [one for one in earlier if one.endpoint == endpoint]
     fields = headers.items() if isinstance(headers, Mapping) else headers or ()
     try:
-        return read(payload, name, fields, before)
+        return read(payload, name, fields, earlier)
     except _UNSENDABLE:
         return None
 

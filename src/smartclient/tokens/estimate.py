@@ -1,6 +1,6 @@
 """About how many tokens a text is, from kinds of bytes: what is left where no vocabulary is.
 
-The weights are fitted on the o200k counts of `tests/data/same_text.json` and of this
+The weights are fitted on the o200k counts of `same_text.json`, beside this file, and of this
 repository's own pages and code, by `python -m tools.fit_token_estimate`.
 """
 

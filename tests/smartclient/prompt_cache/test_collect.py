@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from smartclient.prompt_cache.blocks import Walk
-from smartclient.prompt_cache.collect import Collector, as_object
+from smartclient.prompt_cache.collect import Collector, as_object, encode
 from smartclient.wire.value import Value
 
 
 def collected(*units: tuple[bytes, ...], before: Walk | None = None) -> Collector:
-    """Each unit's source is its blocks, joined."""
-    collector = Collector(before)
+    collector = Collector([] if before is None else [before])
     for number, unit in enumerate(units):
-        if collector.take_over(b"".join(unit)) is None:
+        if not collector.take_over((unit,)):
             for data in unit:
                 collector.add(("messages", number), "messages", data, True)
-            collector.close(b"".join(unit))
+            collector.close(encode(unit))
     return collector
 
 
@@ -50,7 +49,7 @@ def test_the_same_bytes_cut_otherwise_are_another_prompt():
 
 
 def test_the_same_block_in_another_tier_is_another_prompt():
-    one, other = Collector(None), Collector(None)
+    one, other = Collector(), Collector()
     one.add(("system",), "system", b"{}", True)
     other.add(("tools", 0), "tools", b"{}", True)
 
@@ -58,7 +57,7 @@ def test_the_same_block_in_another_tier_is_another_prompt():
 
 
 def test_a_run_goes_on_in_the_next_unit():
-    collector = Collector(None)
+    collector = Collector()
     for number in range(2):
         collector.add(("messages", number), "messages", b"{}", True, run="tool_result")
         collector.close(b"{}")
@@ -67,15 +66,15 @@ def test_a_run_goes_on_in_the_next_unit():
 
 
 def test_a_run_goes_on_after_what_was_taken_over():
-    first = Collector(None)
+    first = Collector()
     first.add((), "messages", b"{}", True, run="tool_result")
     first.close(b"{}")
     before = Walk(
         endpoint="e", model="m", blocks=tuple(first.blocks), params={}, units=tuple(first.units)
     )
 
-    collector = Collector(before)
-    collector.take_over(b"{}")
+    collector = Collector([before])
+    collector.take_over([{}])
     collector.add((), "messages", b"{}", True, run="tool_result")
 
     assert [block.position for block in collector.blocks] == [0, 0]

@@ -174,6 +174,14 @@ class TestOwnMarks:
                 id="two-lifetimes-at-the-end",
             ),
             pytest.param(
+                messages(
+                    tools=[{"type": "web_search_1", "cache_control": {"type": "ephemeral"}}],
+                    cache_control={"type": "ephemeral", "ttl": "1h"},
+                ),
+                "marked with 1h and its last block, tools[0], with 5m",
+                id="a-search-tool-at-the-end",
+            ),
+            pytest.param(
                 messages([text("a", "5m")], "b", cache_control={"type": "ephemeral", "ttl": "1h"}),
                 "the mark of 1h on the whole request acts at its end",
                 id="order-at-the-end",

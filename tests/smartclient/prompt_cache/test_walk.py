@@ -86,10 +86,10 @@ def _with_mark(payload, name, number):
     return {name: turns}
 
 
-@given(any_payload, any_payload)
-def test_any_other_walk_changes_nothing(drawn, other):
+@given(any_payload, st.lists(any_payload, max_size=2))
+def test_no_other_walks_change_anything(drawn, others):
     endpoint, payload = drawn
-    before = walk(other[1], endpoint=other[0])
+    before = [walk(other, endpoint=name) for name, other in others]
 
     assert walk(payload, endpoint=endpoint, before=before) == walk(payload, endpoint=endpoint)
 
@@ -100,6 +100,20 @@ def test_blocks_of_an_earlier_walk_are_taken_over_not_made_again():
     found = walk(messages("one", "two", "three"), endpoint="anthropic.messages", before=before)
 
     assert [a is b for a, b in zip(found.blocks, before.blocks, strict=False)] == [True, True]
+
+
+def test_of_several_earlier_walks_the_one_that_goes_furthest_counts():
+    turns = [["one", "two", "3"], ["one", "two", "three", "four"], ["one", "2"], ["1"]]
+    before = [walk(messages(*one), endpoint="anthropic.messages") for one in turns]
+
+    found = walk(
+        messages("one", "two", "three", "four", "five"),
+        endpoint="anthropic.messages",
+        before=before,
+    )
+
+    known = {id(block) for one in before for block in one.blocks}
+    assert [id(block) in known for block in found.blocks] == [True] * 4 + [False]
 
 
 def test_a_moved_mark_leaves_what_follows_to_be_taken_over():

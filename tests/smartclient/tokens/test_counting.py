@@ -19,7 +19,7 @@ from tests.layers import ROOT
 from tests.smartclient.tokens.samples import JARGON, fields
 
 ASKED = [{"role": "user", "content": "Hello"}]
-SAME_TEXT = json.loads((ROOT / "tests/data/same_text.json").read_text())
+SAME_TEXT = json.loads((ROOT / "src/smartclient/tokens/same_text.json").read_text())
 MODELS = ["gpt-4o", "gpt-4", "gpt-5.1", "gpt-6", "claude-opus-4-6", "claude-opus-5", "unknown"]
 
 NAMES = st.sampled_from(

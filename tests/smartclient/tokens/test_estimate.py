@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from smartclient.tokens.estimate import ERROR, FEATURES, WEIGHTS, estimate, features, mixture
 from tests.layers import ROOT
 
-SAME_TEXT = json.loads((ROOT / "tests/data/same_text.json").read_text())
+SAME_TEXT = json.loads((ROOT / "src/smartclient/tokens/same_text.json").read_text())
 # Not among what the weights were fitted on.
 OTHERS = {
     "licence": (ROOT / "LICENSE").read_text()[:3000],

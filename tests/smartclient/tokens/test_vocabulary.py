@@ -13,7 +13,7 @@ from smartclient.tokens import vocabulary
 from smartclient.tokens.vocabulary import FILES, LIMIT, Vocabularies, cached_file
 from tests.layers import ROOT
 
-SAME_TEXT = json.loads((ROOT / "tests/data/same_text.json").read_text())
+SAME_TEXT = json.loads((ROOT / "src/smartclient/tokens/same_text.json").read_text())
 SHARED = Vocabularies()
 
 a_vocabulary = pytest.mark.parametrize("encoding", FILES)

@@ -1,0 +1,65 @@
+"""Which models a command is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from ..catalog import Catalog, ModelFacts
+
+__all__ = ["FAMILIES", "UnknownModelError", "chosen", "known"]
+
+FAMILIES = ("gpt-5.6-sol", "gpt-6.1-sol", "claude-sonnet-4-6", "claude-sonnet-5-5")
+"""A model for each way in which text is cut into tokens, where none is named."""
+
+
+class UnknownModelError(Exception):
+    """A name that no model has; one sentence with the nearest that some have."""
+
+
+def known(name: str, catalog: Catalog) -> ModelFacts:
+    """The facts of the model that somebody asks for.
+
+    Raises:
+        UnknownModelError: The catalog does not know it.
+    """
+    facts = catalog.model(name) if name in catalog else None
+    if facts is None:
+        near = catalog.near(name)
+        meant = f"did you mean {' or '.join(near)}?" if near else "see docs/reference/catalog.md"
+        raise UnknownModelError(
+            f"there is no model {name!r} in the catalog; {meant} --catalog FILE adds your own"
+        )
+    return facts
+
+
+def chosen(patterns: Sequence[str], providers: Sequence[str], catalog: Catalog) -> list[ModelFacts]:
+    """The models that a command is to compare, in the order of the catalog.
+
+    Args:
+        patterns: Names, or patterns such as `claude-*`; none are all.
+        providers: Makers; none are all.
+
+    Raises:
+        UnknownModelError: A name or a pattern that no model has, or a maker without any.
+    """
+    makers = sorted({facts.provider for facts in catalog if facts.provider})
+    for provider in providers:
+        if provider not in makers:
+            raise UnknownModelError(
+                f"there is no provider {provider!r} in the catalog; known are {', '.join(makers)}"
+            )
+    ours = [facts for facts in catalog if not providers or facts.provider in providers]
+    if not patterns:
+        return ours
+    found: dict[str, ModelFacts] = {}
+    for pattern in patterns:
+        if any(sign in pattern for sign in "*?["):
+            some = [facts for facts in ours if fnmatchcase(facts.name, pattern.lower())]
+            if not some:
+                raise UnknownModelError(f"no model of the catalog is called like {pattern!r}")
+            found |= {facts.name: facts for facts in some}
+        else:
+            facts = known(pattern, catalog)
+            found[pattern if facts.name not in pattern else facts.name] = facts
+    return list(found.values())
