@@ -56,7 +56,7 @@ class Budgets:
         plan = self._plans.of(call.scope)
         if not plan.counters or is_free(call):
             return (yield from call_next(call))
-        if call.adapter is None:
+        if call.adapter is None and (plan.is_priced or plan.has_tokens):
             self._warn_of(call)
         quote = self._reserving.quote(call, plan)
         hold = self._reserving.at_once(plan, quote)
