@@ -152,6 +152,7 @@ def test_each_call_has_a_name_of_its_own():
     assert len(set(names)) == 4
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_settles_nothing_of_its_parent():
     spending, _, store = with_store()
@@ -172,6 +173,7 @@ def test_a_forked_child_settles_nothing_of_its_parent():
     assert told == b"[]"
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_counts_under_names_of_its_own():
     held = Spending(Budget(tokens=1)).policy._settling

@@ -181,6 +181,7 @@ def test_it_stays_in_its_process():
         pickle.dumps(MemoryStore())
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_goes_on_without_what_its_parent_holds():
     store = MemoryStore()
