@@ -17,10 +17,10 @@ from tests.layers import ROOT, Import, Source, sources
 # A module imports from its own line or from one above.
 LINES = {
     "smartclient": """
-        _call _errors _clock _observers _latch wire catalog
+        _call _errors _clock _observers _latch _cache_hints wire catalog
         _flow _scope tokens stores budgets prompt_cache _bill report _token_settings ledger
         policies net
-        _settings _pipeline transports
+        _settings _timeout_setting _pipeline transports
         _request _params _verdict _stream _answer_stream _carry
         _resources
         client _wrap _http_clients testing cli
@@ -101,7 +101,7 @@ WITHOUT_TORCH = """
 # What `import smartclient` loads none of.
 NOT_AT_IMPORT = """
     asyncio httpx httpx2 h2 pydantic tiktoken toktok tenacity rich openai anthropic
-    opentelemetry torch ssl
+    opentelemetry torch ssl redis sqlite3
     """.split()
 
 MAX_FILE_LINES = 400

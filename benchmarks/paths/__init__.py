@@ -46,6 +46,13 @@ _ALL = (
     Path("budgets.reserve_and_settle", 500, "a reservation and its settlement in memory"),
     Path("budgets.call_under_one", 200, "all that a budget adds to a call, its count included"),
     Path("tokens.count_chat", 5, "count a chat of 200 messages, 100 KB, none seen before"),
+    Path(
+        "cache.place_10kb",
+        20,
+        "read a chat of 10 KB that was sent before, place its marks, write them",
+    ),
+    Path("cache.place_100kb", 10, "the same with 100 KB"),
+    Path("cache.place_1mb", 5, "the same with 1 MB"),
     Path("client.unary_call", 100, "one call of the blocking Client over loopback"),
     Path("client.streamed_call", 20, "one streamed call with 100 text events in one burst"),
     Path("server.scheduler_step", 32, "schedule and commit one token for 64 sequences"),

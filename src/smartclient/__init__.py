@@ -77,8 +77,8 @@ __all__ = [
 
 
 _LATER = {
-    "Budget": "budgets",
     "Ledger": "ledger",
+    "Budget": "budgets",
     "PoolStats": "net.stats",
     "async_httpx2_client": "_http_clients",
     "async_httpx_client": "_http_clients",

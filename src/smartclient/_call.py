@@ -257,6 +257,7 @@ class Trace(Struct):
         prepared: When the request was ready to be sent for the first time.
         backoffs: Waits between attempts.
         cache: What became of the prompt cache, where somebody looked.
+        hints: What was decided about the prompt cache, for all attempts; the policy's own.
         counted: The input tokens that somebody counted before the call was sent: what it then
             uses corrects later counts.
         budget_left: Of each budget of the call, once it is settled.
@@ -269,6 +270,7 @@ class Trace(Struct):
     attempts: list[Attempt] = msgspec.field(default_factory=list)
     backoffs: tuple[Span, ...] = ()
     cache: CacheReport | None = None
+    hints: Any = None
     counted: TokenCount | None = None
     budget_left: Mapping[str, Mapping[str, float]] | None = None
     downgraded: str | None = None
@@ -295,6 +297,7 @@ class Call(Struct, frozen=True, kw_only=True):
         max_event_bytes: The largest event of a stream that is read.
         scope: The `smartclient.scope` blocks that it was made in.
         is_renewable: A 401 is about a credential of which the next attempt has a fresh one.
+        is_prepared: An SDK prepares each attempt anew, and signs what it then holds.
     """
 
     method: str
@@ -310,6 +313,7 @@ class Call(Struct, frozen=True, kw_only=True):
     max_event_bytes: int = MAX_EVENT_BYTES
     scope: Scope | None = None
     is_renewable: bool = False
+    is_prepared: bool = False
 
     @property
     def is_stream(self) -> bool:

@@ -34,6 +34,7 @@ class Pipeline:
 
         self.settings = settings
         self.clock = settings.clock
+        self._hints: Policy | None = None
         self._newest: Later | None = None
         self._calibrators: list[Calibrator] = []
         self.leftovers: deque[Flow[None]] = deque()
@@ -100,7 +101,7 @@ class Pipeline:
         from .policies.telemetry import Telemetry
 
         settings, clock = self.settings, self.clock
-        return [
+        policies: list[Policy] = [
             # Outermost: it reports what the caller saw, all attempts included.
             Telemetry(
                 clock=clock,
@@ -122,6 +123,15 @@ class Pipeline:
                 resend_after_timeout=settings.resend_after_timeout,
             ),
         ]
+        if self._hints is None and settings.cache_hints is not None:
+            from .policies.cache_hints import Hints
+
+            # One for all chains: what it knows of the prompts is the client's.
+            self._hints = Hints(clock=clock, hints=settings.cache_hints, catalog=settings.catalog)
+        if self._hints is not None:
+            # Innermost: its marks are for the one model and address that are really called.
+            policies.append(self._hints)
+        return policies
 
     def _publish(self, report: Later) -> None:
         self._newest = report

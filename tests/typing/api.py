@@ -21,6 +21,7 @@ from smartclient.catalog import Catalog, Cost, ModelFacts
 from smartclient.ledger import Entry, Ledger, Total
 from smartclient.policies.retry import retry_after
 from smartclient.report import Stage
+from smartclient.stores import RedisStore, SQLiteStore, Store
 from smartclient.tokens import BoilerplateReport, Calibrator, Fitted, TokenCount
 from smartclient.wire.anthropic_types import Message, MessageTokensCount
 from smartclient.wire.openai_responses_types import InputTokensCount, Response, ResponseStreamEvent
@@ -45,6 +46,10 @@ def sync_client() -> None:
                 assert_type(text, str)
             assert_type(stream.get_final_message(), Message)
             assert_type(stream.current_message, Message | None)
+
+
+def stores() -> list[Store]:
+    return [SQLiteStore("budgets.db", timeout=1.0), RedisStore("redis://host", prefix="app")]
 
 
 def chat_client() -> None:

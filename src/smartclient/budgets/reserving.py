@@ -64,18 +64,18 @@ class Reserving:
         for counter in plan.counters:
             if counter.line.tickets:
                 return None
-        now, amount = self._clock.now(), quote.amount
+        now, amount, id = self._clock.now(), quote.amount, self._settling.new_id()
         parts: list[Part] = []
         for store, group in plan.groups:
             accounts = tuple([counter.account_at(now) for counter in group])
             if plan.has_twins:
                 group, accounts = _once_each(group, accounts)
-            if not _has_room(store, accounts, amount, now):
+            if not _has_room(store, Reserve(accounts, amount, now, id)):
                 if parts:  # all quick, so it is done when this returns
-                    self._settling.settle(self._settling.hold(tuple(parts)), NOTHING)
+                    self._settling.settle(self._settling.hold(id, parts), NOTHING)
                 return None
             parts.append(Part(store, group, accounts, amount))
-        return self._settling.hold(tuple(parts))
+        return self._settling.hold(id, parts)
 
     def reserve(self, call: Call, plan: Plan, quote: Quote) -> Flow[tuple[Call, Quote, Hold]]:
         """Hold what `call` may use; the call to send, which may be a downgraded one.
@@ -177,7 +177,7 @@ class Reserving:
 
     def _take(self, plan: Plan, amount: Amount) -> Flow[Hold | _Short]:
         """Hold `amount` in every store, or in none."""
-        now = self._clock.now()
+        now, id = self._clock.now(), self._settling.new_id()
         parts: list[Part] = []
         for store, group in plan.groups:
             accounts = tuple([counter.account_at(now) for counter in group])
@@ -186,41 +186,41 @@ class Reserving:
             try:
                 if self._settling.is_owing and not (yield from self._settling.deliver(store)):
                     raise StoreError("what it is owed could not be told")
-                reserved: Reserved = yield from ask(store, Reserve(accounts, amount, now))
+                reserved: Reserved = yield from ask(store, Reserve(accounts, amount, now, id))
             except StoreError as error:
                 self._settling.failed(store, error)
                 closed = [one.budget for one in group if not one.budget.is_open_on_failure]
                 if not closed:
                     continue  # not counted there
-                yield from self._give_back(parts)
+                yield from self._give_back(id, parts)
                 raise not_counted(closed[0], error) from error
             except BaseException:
-                self._let_go(parts)
+                self._let_go(id, parts)
                 raise
             self._settling.answered(store)
             if reserved.short is not None:
-                yield from self._give_back(parts)
+                yield from self._give_back(id, parts)
                 index, meter = reserved.short
                 places = tuple(zip(accounts, reserved.balances, strict=True))
                 return _Short(store, group[index], *places[index], meter, places)
             parts.append(Part(store, group, accounts, amount))
-        return self._settling.hold(tuple(parts))
+        return self._settling.hold(id, parts)
 
-    def _give_back(self, parts: list[Part]) -> Flow[None]:
+    def _give_back(self, id: str, parts: list[Part]) -> Flow[None]:
         if parts:
-            yield from self._settling.settle(self._settling.hold(tuple(parts)), NOTHING)
+            yield from self._settling.settle(self._settling.hold(id, parts), NOTHING)
 
-    def _let_go(self, parts: list[Part]) -> None:
+    def _let_go(self, id: str, parts: list[Part]) -> None:
         """Give back while nothing can be waited for."""
         if parts:
-            hold = self._settling.hold(tuple(parts))
+            hold = self._settling.hold(id, parts)
             self._leftovers.append(self._settling.settle(hold, NOTHING))
 
 
-def _has_room(store: Store, accounts: tuple[Account, ...], amount: Amount, now: float) -> bool:
+def _has_room(store: Store, reserve: Reserve) -> bool:
     """Whether a quick store holds it, which it does in the same step."""
     try:
-        reserved: Reserved = store.do(Reserve(accounts, amount, now))
+        reserved: Reserved = store.do(reserve)
     except StoreError:  # told again, and then seen to
         return False
     return reserved.short is None

@@ -58,12 +58,16 @@ class Settling:
         self._owed: deque[tuple[Store, Settle]] = deque()
         self._failing: set[int] = set()
 
-    def hold(self, parts: tuple[Part, ...]) -> Hold:
-        """What is held in `parts`, under a name of its own."""
+    def new_id(self) -> str:
+        """A name that no other reservation has, in whatever process."""
         pid = os.getpid()
         if pid != self._pid:  # a forked child counts on under the same numbers
             self._pid, self._prefix = pid, os.urandom(8).hex()
-        return Hold(f"{self._prefix}{next(self._numbers)}", pid, parts)
+        return f"{self._prefix}{next(self._numbers)}"
+
+    def hold(self, id: str, parts: list[Part]) -> Hold:
+        """What is held in `parts` under one name."""
+        return Hold(id, self._pid, tuple(parts))
 
     def settle(self, hold: Hold, spent: Amount, trace: Trace | None = None) -> Flow[None]:
         """Book `spent`; what is left to do, such as telling a slow store, is the flow.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ["Block", "Mark", "Path", "Tier", "Unit", "Walk", "path_text"]
+from .._cache_hints import Tier
 
-Tier: TypeAlias = Literal["tools", "system", "messages"]
-"""The order in which a prompt is put together; a change loses its own tier and those after it."""
+__all__ = ["Block", "Mark", "Path", "Tier", "Unit", "Walk", "path_text"]
 
 Path: TypeAlias = tuple[str | int, ...]
 """Where a block is in the payload, such as `("messages", 4, "content", 1)`."""

@@ -41,11 +41,11 @@ class Amount(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Account(Struct, frozen=True, gc=False):
-    """One budget in one window.
+    """One budget in one window; of each meter what may be spent and held together.
 
     Attributes:
-        key: Its name in the store; a window of its own for each.
-        limit: What may be spent and held together; `None` for a meter without a limit.
+        key: Its name in the store; each window has one of its own.
+        requests: `None`: without a limit; so for the other two.
         expires: Unix seconds from which nobody asks for it any more; `None`: for ever.
     """
 
@@ -67,22 +67,29 @@ class Booking(Struct, frozen=True, gc=False):
 class Reserve(Struct, frozen=True, gc=False):
     """Hold `amount` in every one of `accounts`, or in none; answered with `Reserved`.
 
+    One that ends in an exception holds nothing, also one whose caller was cancelled: what it
+    may have taken all the same, the store gives back by itself, as soon as it can.
+
     Attributes:
         at: Unix seconds.
+        id: Of the call, as its `Settle` will have it; the same reservation twice holds once.
+            Empty: the store makes one up.
     """
 
     accounts: tuple[Account, ...]
     amount: Amount
     at: float
+    id: str = ""
 
 
 class Settle(Struct, frozen=True, gc=False):
     """Book what a call came to; answered with a `Balance` for each booking.
 
-    Never refused: what was used was used, also above a limit.
+    Never refused: what was used was used, also above a limit. More cannot be let go than is
+    held, which a store that lost its state would otherwise turn into room.
 
     Attributes:
-        id: Of the call; the same settlement twice counts once.
+        id: Of the call; the same settlement twice counts once. Empty: nobody sends it twice.
         at: Unix seconds.
     """
 
@@ -109,7 +116,7 @@ class Reserved(Struct, frozen=True, gc=False):
     """How a `Reserve` went.
 
     Attributes:
-        balances: Of each account, as it stands, where it was refused; else they may be left out.
+        balances: Of each account: after it, or where it was refused as they stand.
         short: Index of the first account without room, and the meter; `None`: all is held.
     """
 

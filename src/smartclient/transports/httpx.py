@@ -102,6 +102,7 @@ class _Adapter:
             max_retries=context.max_retries,
             max_event_bytes=self.pipeline.settings.max_event_bytes,
             is_renewable=context.is_prepared and context.renew is not None,
+            is_prepared=context.is_prepared,
         )
 
     def _timeout(self, request: Any) -> Timeout:

@@ -88,7 +88,7 @@ def test_what_is_kept_is_bounded(caplog):
 
     with caplog.at_level(logging.WARNING, "smartclient"):
         for _ in range(3):
-            Spending().run(held.settle(held.hold((part,)), Amount()))
+            Spending().run(held.settle(held.hold(held.new_id(), [part]), Amount()))
 
     assert len(held._owed) == 2
     assert "the oldest is lost" in caplog.text
@@ -147,7 +147,7 @@ def test_a_quick_store_that_fails_is_no_reason_to_spend_money():
 def test_each_call_has_a_name_of_its_own():
     one, other = (Spending(Budget(tokens=1)).policy._settling for _ in range(2))
 
-    names = [held.hold(()).id for held in (one, one, other, other)]
+    names = [held.new_id() for held in (one, one, other, other)]
 
     assert len(set(names)) == 4
 
@@ -177,19 +177,19 @@ def test_a_forked_child_settles_nothing_of_its_parent():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_counts_under_names_of_its_own():
     held = Spending(Budget(tokens=1)).policy._settling
-    held.hold(())
+    held.new_id()
     reading, writing = os.pipe()
 
     child = os.fork()
     if not child:
-        os.write(writing, held.hold(()).id.encode())
+        os.write(writing, held.new_id().encode())
         os._exit(0)
     os.close(writing)
     told = os.read(reading, 100).decode()
     os.close(reading)
     os.waitpid(child, 0)
 
-    assert told != held.hold(()).id
+    assert told != held.new_id()
 
 
 def test_a_policy_without_debts_has_nothing_to_finish():

@@ -22,6 +22,7 @@ from smartclient.stores import (
     Settle,
 )
 from tests.smartclient.fakes import ASYNCIO
+from tests.smartclient.stores.contract import StoreContract
 
 ACCOUNT = Account("app", tokens=100)
 NOTHING = Amount()
@@ -245,3 +246,11 @@ def test_threads_overspend_nothing():
 
     assert read(store, account) == (Balance(tokens(sum(spent)), NOTHING),)
     assert sum(spent) <= 2_000
+
+
+class TestMemoryStore(StoreContract):
+    """It promises what every store does."""
+
+    @pytest.fixture
+    def store(self):
+        return MemoryStore()
