@@ -19,7 +19,9 @@ RESULTS = Path(__file__).with_name("results")
 Progress: TypeAlias = Callable[[str], None]
 """Told what is being measured now."""
 
-_PACKAGES = "openai anthropic httpx aiohttp torch transformers msgspec httptools".split()
+_PACKAGES = (
+    "openai anthropic httpx aiohttp torch transformers msgspec httptools redis limits"
+).split()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")  # triton 3.9 warns when it is not set
 
-MUST_RUN = ("smollm2", "sdk")
+MUST_RUN = ("smollm2", "sdk", "redis")
 """Marks of tests that prove the main job: under CI a skip of one is a failure."""
 
 settings.register_profile(

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from benchmarks import (
+    budgets,
     connections,
     decode,
     figures,
@@ -104,6 +105,14 @@ def test_our_engine_decodes_as_many_steps_as_are_timed():
 
     assert tokens == 2 * 5
     assert seconds > 0
+
+
+@pytest.mark.redis
+def test_processes_together_reserve_what_there_is():
+    outcome = budgets.run(budgets.QUICK, silent)
+
+    assert outcome.facts == {"redis: had room": 70, "sqlite: had room": 70}
+    assert figure_named(outcome, "CPU per reservation: redis").value > 0
 
 
 @pytest.mark.long

@@ -20,7 +20,7 @@ LINES = {
         _call _errors _clock _observers _latch _cache_hints wire catalog
         _flow _scope tokens stores budgets prompt_cache _bill report _token_settings ledger
         policies net
-        _setting_limits _settings _pipeline transports
+        _setting_limits _timeout_setting _settings _pipeline transports
         _request _params _verdict _stream _answer_stream _carry
         _resources
         client _wrap _http_clients testing cli
@@ -101,7 +101,7 @@ WITHOUT_TORCH = """
 # What `import smartclient` loads none of.
 NOT_AT_IMPORT = """
     asyncio httpx httpx2 h2 pydantic tiktoken toktok tenacity rich openai anthropic
-    opentelemetry torch ssl
+    opentelemetry torch ssl redis sqlite3
     """.split()
 
 MAX_FILE_LINES = 400

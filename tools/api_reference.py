@@ -18,6 +18,7 @@ PACKAGES = (
     "smartclient.catalog",
     "smartclient.ledger",
     "smartclient.prompt_cache",
+    "smartclient.stores",
     "smartclient.testing",
     "smartclient.tokens",
     "server_reference",

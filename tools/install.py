@@ -13,10 +13,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["install", "is_installed", "main", "stamp"]
+__all__ = ["DEBIAN", "install", "install_debian_packages", "is_installed", "main", "stamp"]
 
 SIZES = {"demo": "2.1 GB", "test": "2.3 GB", "dev": "2.4 GB"}
 """What each extra takes on disk with the CPU build of torch, measured with `du`."""
+
+DEBIAN = {
+    "valgrind": ("valgrind", "scripts/bench --gate cannot count instructions"),
+    "redis-server": ("redis-server", "tests against a real Redis are skipped"),
+}
+"""Packages of Debian, the command that each brings, and what is missing without it."""
 
 EVERYTHING = "dev"
 INPUTS = ("pyproject.toml", "constraints.txt")
@@ -106,13 +112,16 @@ def _check_python() -> None:
         ) from None
 
 
-def _install_debian_packages() -> None:
-    """valgrind, which counts instructions for `scripts/bench --gate`; only root can."""
-    if shutil.which("valgrind") or os.geteuid() != 0 or not shutil.which("apt-get"):
+def install_debian_packages() -> None:
+    """Add what of `DEBIAN` is missing, where this is root and there is apt-get."""
+    missing = {name: why for name, (command, why) in DEBIAN.items() if not shutil.which(command)}
+    if not missing or os.geteuid() != 0 or not shutil.which("apt-get"):
         return
-    for command in (["apt-get", "-qq", "update"], ["apt-get", "-qq", "-y", "install", "valgrind"]):
-        if subprocess.run(command, stdout=subprocess.DEVNULL).returncode != 0:
-            _say(f"{' '.join(command)} failed: scripts/bench --gate cannot count instructions")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["update"], ["-y", "install", *missing]):
+        line = ["apt-get", "-qq", *command]
+        if subprocess.run(line, stdout=subprocess.DEVNULL, env=environment).returncode != 0:
+            _say(f"{' '.join(line)} failed: {'; '.join(missing.values())}")
             return
 
 
@@ -143,7 +152,7 @@ def main(arguments: list[str]) -> int:
         except KeyboardInterrupt:
             return 130
         if extra == EVERYTHING:
-            _install_debian_packages()
+            install_debian_packages()
     return 0
 
 

@@ -15,6 +15,7 @@ Every error this package raises:
   x EventTooLargeError        one event of a stream crosses the bound set for it
   x IncompleteStreamError     the stream ended before its terminal event
   x DownloadError             of `tokens`: a vocabulary could not be fetched
+  x StoreError                of `stores`: shared state cannot be reached
 
 Facts are attributes, so that nobody parses a message. Every error pickles.
 """

@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from ._call import Call, Headers, Origin, Timeout, Trace
 from ._pipeline import Pipeline
-from ._settings import Settings, check_max_retries, environment, timeout_of
+from ._settings import Settings, check_max_retries, environment
+from ._timeout_setting import timeout_of
 from .wire import recognise
 from .wire.encode import encode
 

@@ -15,7 +15,8 @@ from ._cache_hints import CacheHints, checked_hints
 from ._call import Timeout
 from ._clock import Clock, SystemClock
 from ._setting_limits import check_lives, check_waits
-from .net.options import MOST_SECONDS, HttpVersion, NetOptions, identity_of
+from ._timeout_setting import timeout_of
+from .net.options import HttpVersion, NetOptions, identity_of
 from .net.proxies import Proxies, find_proxies
 from .net.proxy import Proxy, proxy_of
 from .net.secret import hidden
@@ -36,7 +37,6 @@ __all__ = [
     "environment",
     "net_options",
     "settings_of",
-    "timeout_of",
 ]
 
 
@@ -55,12 +55,12 @@ class Settings(Struct, frozen=True, kw_only=True):
         resend: Send a call again, once, when its connection broke after it was written.
         resend_after_timeout: Send a call again, once, when no answer came in time.
         on_report: Is given the `CallReport` of each call, in the thread that read it.
+        ledger: A `Ledger` that keeps what each call used and cost.
         cache_hints: How prompts are marked for the provider's cache: `cautious` marks what was
             sent twice, `full` also what is likely to be sent again, `off` nothing; or
             `smartclient.prompt_cache.CacheHints`, which says more.
         budgets: Each a `Budget`: what the calls of this client may use together, beside the
             budgets of a `smartclient.scope`.
-        ledger: A `Ledger` that keeps what each call used and cost.
         max_connections: Connections to one origin that this client uses at most; over
             HTTP/2, calls in flight.
         http_version: `auto` offers HTTP/2 where that pays, `1.1` and `2` insist on one.
@@ -97,9 +97,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     resend: bool = True
     resend_after_timeout: bool = False
     on_report: Callable[[CallReport], None] | None = None
+    ledger: Any = None
     cache_hints: CacheHints | Literal["cautious", "full", "off"] | bool | None = "cautious"
     budgets: Sequence[Any] = ()
-    ledger: Any = None
     max_connections: int = 1000
     http_version: HttpVersion = "auto"
     keepalive: float | None = 60.0
@@ -297,42 +297,6 @@ def _check_kind(name: str, value: Any, kinds: tuple[type, ...]) -> None:
     wanted = "a number" if float in kinds else f"of type {kinds[0].__name__}"
     shown = "nan" if is_kind else type(value).__name__
     raise (ValueError if is_kind else TypeError)(f"{name} must be {wanted}, not {shown}")
-
-
-def timeout_of(value: Any, default: Timeout) -> Timeout:
-    """A `Timeout` from what a caller gives: one, a number of seconds, or `None` for no limit.
-
-    Raises:
-        TypeError: Neither of these.
-        ValueError: A number that is not above 0.
-    """
-    if isinstance(value, Timeout):
-        for name in Timeout.__struct_fields__:
-            _check_seconds(f"timeout.{name}", getattr(value, name))
-        return value
-    if value is None:
-        return msgspec.structs.replace(default, read=None, first_event=None, idle=None)
-    _check_seconds("timeout", value)
-    shorter = {
-        name: min(value, limit)
-        for name in ("connect", "pool", "write")
-        if (limit := getattr(default, name)) is not None
-    }
-    silence = float(value)
-    return msgspec.structs.replace(
-        default, read=silence, first_event=silence, idle=silence, **shorter
-    )
-
-
-def _check_seconds(name: str, value: Any) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be seconds or a Timeout, not {type(value).__name__}")
-    if not 0 < value <= MOST_SECONDS:
-        at_most = f" and at most {MOST_SECONDS:,} s" if value > MOST_SECONDS else ""
-        shown = f"{value:g}" if abs(value) < 10**300 else "more"
-        raise ValueError(f"{name} must be above 0 s{at_most}, not {shown}; use None for no limit")
 
 
 def environment(provider: str) -> tuple[str | None, str | None]:

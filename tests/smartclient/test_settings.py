@@ -14,7 +14,7 @@ import pytest
 
 import smartclient
 from smartclient._call import Origin, Timeout
-from smartclient._settings import Settings, environment, net_options, settings_of, timeout_of
+from smartclient._settings import Settings, environment, net_options, settings_of
 from smartclient.net.options import Identity
 from smartclient.net.proxies import Proxies
 from smartclient.net.secret import SecretBytes
@@ -93,12 +93,6 @@ def test_a_setting_out_of_range_says_what_would_do(options, message):
         settings_of(None, options)
 
 
-def test_one_number_is_the_longest_silence_and_shortens_the_rest():
-    assert timeout_of(7, Timeout(total=50.0)) == Timeout(
-        connect=5.0, pool=7, write=7, read=7.0, first_event=7.0, idle=7.0, total=50.0
-    )
-
-
 def test_settings_take_one_number_too():
     assert Settings(timeout=7).timeout == settings_of(None, {"timeout": 7}).timeout
     assert Settings(timeout=7).timeout.read == 7.0
@@ -107,34 +101,6 @@ def test_settings_take_one_number_too():
 def test_settings_that_are_none_of_ours_are_refused():
     with pytest.raises(TypeError, match="settings must be a Settings, not dict"):
         settings_of({"max_retries": 1}, {})
-
-
-def test_a_stage_without_a_limit_stays_without():
-    assert timeout_of(7, Timeout(connect=None)).connect is None
-
-
-def test_none_waits_for_a_reply_for_ever():
-    assert timeout_of(None, Timeout()) == Timeout(read=None, first_event=None, idle=None)
-
-
-def test_a_whole_timeout_is_taken_as_it_is():
-    given = Timeout(read=1.0, pool=None)
-
-    assert timeout_of(given, Timeout(write=9.0)) is given
-
-
-@pytest.mark.parametrize(
-    "value", [0, -1, -0.5, math.nan, math.inf], ids=["zero", "minus", "half", "nan", "inf"]
-)
-def test_a_timeout_that_cannot_be_is_refused(value):
-    with pytest.raises(ValueError, match=r"above 0 s.*use None for no limit"):
-        timeout_of(value, Timeout())
-
-
-@pytest.mark.parametrize("value", [True, "5", [5]], ids=["bool", "text", "list"])
-def test_a_timeout_of_another_type_is_refused(value):
-    with pytest.raises(TypeError, match="seconds or a Timeout"):
-        timeout_of(value, Timeout())
 
 
 def test_the_environment_is_read_as_the_sdks_do(monkeypatch):

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.layers import ROOT
-from tools.install import INPUTS, is_installed, stamp
+from tools.install import DEBIAN, INPUTS, install_debian_packages, is_installed, stamp
 
 
 @pytest.fixture
@@ -115,3 +115,58 @@ def test_without_the_venv_module_one_sentence_says_so(checkout, script):
     assert "lacks the venv module; install it" in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (checkout / ".venv").exists()
+
+
+@pytest.fixture
+def debian(tmp_path, monkeypatch):
+    """The only folder with commands: an apt-get that writes down what it is asked for."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    a_command(folder, "apt-get", f'echo "$@" >> {tmp_path}/asked')
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    (tmp_path / "asked").touch()
+    return folder
+
+
+def a_command(folder, name, does="true"):
+    command = folder / name
+    command.write_text(f"#!/bin/sh\n{does}\n")
+    command.chmod(0o755)
+
+
+def asked_for(debian):
+    return (debian.parent / "asked").read_text().splitlines()
+
+
+def test_root_installs_what_debian_has_and_is_missing(debian):
+    a_command(debian, "valgrind")
+
+    install_debian_packages()
+
+    assert asked_for(debian) == ["-qq update", "-qq -y install redis-server"]
+
+
+def test_nothing_is_asked_for_when_all_is_there(debian):
+    for command, _ in DEBIAN.values():
+        a_command(debian, command)
+
+    install_debian_packages()
+
+    assert asked_for(debian) == []
+
+
+def test_others_than_root_install_nothing(debian, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    install_debian_packages()
+
+    assert asked_for(debian) == []
+
+
+def test_a_package_that_cannot_be_had_is_told(debian, capsys):
+    a_command(debian, "apt-get", "exit 100")
+
+    install_debian_packages()
+
+    assert "apt-get -qq update failed: scripts/bench --gate cannot" in capsys.readouterr().err
