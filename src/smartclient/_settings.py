@@ -14,8 +14,9 @@ from msgspec.structs import force_setattr
 from ._cache_hints import CacheHints, checked_hints
 from ._call import Timeout
 from ._clock import Clock, SystemClock
+from ._setting_limits import check_lives, check_waits
 from ._timeout_setting import timeout_of
-from .net.options import MOST_SECONDS, HttpVersion, NetOptions, identity_of
+from .net.options import HttpVersion, NetOptions, identity_of
 from .net.proxies import Proxies, find_proxies
 from .net.proxy import Proxy, proxy_of
 from .net.secret import hidden
@@ -137,8 +138,8 @@ class Settings(Struct, frozen=True, kw_only=True):
             raise ValueError(
                 f'http_version must be "auto", "1.1" or "2", not {self.http_version!r}'
             )
-        _check_waits(self)
-        _check_lives(self)
+        check_waits(self)
+        check_lives(self)
         _check_trust(self)
         _check_objects(self)
         check_way(self.proxy, self.uds, self.local_address)
@@ -152,18 +153,6 @@ class Settings(Struct, frozen=True, kw_only=True):
             from .budgets import budgets_of  # only programs with one load it
 
             force_setattr(self, "budgets", budgets_of(self.budgets))
-
-
-def _check_waits(settings: Settings) -> None:
-    """Bound what is waited for, which the system could not do for ever."""
-    for name in ("max_wait", "wait_jitter", "keepalive", "max_age"):
-        value = getattr(settings, name)
-        if value is not None and not -MOST_SECONDS <= value <= MOST_SECONDS:
-            instead = "; use None for no limit" if name in ("keepalive", "max_age") else ""
-            raise ValueError(f"{name} must be at most {MOST_SECONDS:,}{instead}")
-    for name, unit in (("max_wait", " s"), ("wait_jitter", "")):
-        if getattr(settings, name) < 0:
-            raise ValueError(f"{name} must be at least 0{unit}, not {getattr(settings, name):g}")
 
 
 def _check_objects(settings: Settings) -> None:
@@ -181,22 +170,6 @@ def _check_objects(settings: Settings) -> None:
 
         if not isinstance(context, SSLContext):
             raise TypeError(f"ssl_context must be an ssl.SSLContext, not {type(context).__name__}")
-
-
-def _check_lives(settings: Settings) -> None:
-    if settings.max_connections < 1:
-        raise ValueError(f"max_connections must be at least 1, not {settings.max_connections}")
-    if settings.max_age is not None and settings.max_age <= 0:
-        raise ValueError(f"max_age must be above 0 s, not {settings.max_age:g}; use None for none")
-    if settings.max_requests is not None and settings.max_requests < 1:
-        raise ValueError(
-            f"max_requests must be at least 1, not {settings.max_requests}; use None for no limit"
-        )
-    if settings.keepalive is not None and settings.keepalive < 0:
-        raise ValueError(
-            f"keepalive must be at least 0 s, not {settings.keepalive:g}; "
-            "use None to keep idle connections for ever"
-        )
 
 
 def _check_trust(settings: Settings) -> None:

@@ -225,6 +225,7 @@ class _Watch:
 
     def after(self, outcome: Outcome) -> Flow[None]:
         is_failed = outcome.kind in ("failed", "incomplete")
+        self._trace.hints = None  # with the prompt, which is sent no more
         self._trace.cache = self._hinted.ended(self._attempt, is_failed=is_failed, now=outcome.at)
         yield from ()
 

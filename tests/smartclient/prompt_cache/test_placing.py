@@ -294,3 +294,16 @@ def test_conversations_that_end_after_two_turns_are_no_longer_marked():
 
     assert last[0].marks
     assert [plan.marks for plan in last[-3:]] == [()] * 3
+
+
+@pytest.mark.parametrize(
+    ("more", "hit"), [pytest.param(19, 3, id="the-last"), pytest.param(20, 2, id="one-too-far")]
+)
+def test_a_mark_finds_what_is_at_most_nineteen_positions_before_it(more, hit):
+    """The caller's own four, so that none of ours stands in between."""
+    system = [text(LONG, "5m"), text("b " * 900, "5m"), text("c " * 900, "5m")]
+    fields = {"system": system, "cache_control": {"type": "ephemeral"}}
+    talk = Talk()
+    talk.send(messages("one", **fields))
+
+    assert talk.send(messages("one", *["more"] * more, **fields)).hit == hit
