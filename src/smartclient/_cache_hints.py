@@ -26,6 +26,8 @@ class CacheHints(Struct, frozen=True, kw_only=True):
             the model has.
         single_flight: Seconds that a call waits at most while another one is writing the
             beginning that both share; `None` lets them all write it.
+        diagnostics: Ask the provider itself why a prompt was not read, and put its answer into
+            the report. It keeps hashes of the prompts for that.
 
     Raises:
         TypeError: One of them is of another type.
@@ -36,6 +38,7 @@ class CacheHints(Struct, frozen=True, kw_only=True):
     static: tuple[Tier, ...] = ()
     ttls: tuple[str, ...] | None = None
     single_flight: float | None = None
+    diagnostics: bool = False
 
     def __post_init__(self) -> None:
         if self.mode not in _MODES:
@@ -46,6 +49,8 @@ class CacheHints(Struct, frozen=True, kw_only=True):
             if not self.ttls:
                 raise ValueError("ttls must name at least one; use None for every one")
         _check_wait(self.single_flight)
+        if not isinstance(self.diagnostics, bool):
+            raise TypeError(f"diagnostics must be a bool, not {type(self.diagnostics).__name__}")
 
 
 def checked_hints(given: Any) -> CacheHints | Literal["cautious", "full"] | None:

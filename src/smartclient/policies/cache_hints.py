@@ -172,7 +172,7 @@ class Hints:
         """Send the call as its caller made it, if the provider refused what we put into it."""
         failure = yield from peek(reply)
         told = "" if failure is None else f"{failure.message} {failure.code}".lower()
-        if "cache" not in told:
+        if "cache" not in told and "diagnostics" not in told:
             return reply
         yield from close(reply)
         edited.hinted.refused(self._clock.monotonic())
@@ -211,14 +211,18 @@ class _Edited:
 class _Watch:
     """Learns from a reply what the cache did."""
 
-    __slots__ = ("_attempt", "_hinted", "_trace")
+    __slots__ = ("_attempt", "_diagnosed", "_hinted", "_reply_id", "_trace")
 
     def __init__(self, trace: Trace, hinted: Hinted) -> None:
         self._trace, self._hinted = trace, hinted
         self._attempt = trace.attempts[-1]
+        self._reply_id: str | None = None
+        self._diagnosed: str | bytes | None = None
 
     def feed(self, delta: Delta, at: float) -> None:
-        pass  # what it says of tokens is in the record of its attempt
+        # What it says of tokens is in the record of its attempt.
+        if delta.reply_id is not None:
+            self._reply_id, self._diagnosed = delta.reply_id, delta.diagnosed
 
     def comment(self, text: str) -> None:
         pass
@@ -226,7 +230,13 @@ class _Watch:
     def after(self, outcome: Outcome) -> Flow[None]:
         is_failed = outcome.kind in ("failed", "incomplete")
         self._trace.hints = None  # with the prompt, which is sent no more
-        self._trace.cache = self._hinted.ended(self._attempt, is_failed=is_failed, now=outcome.at)
+        self._trace.cache = self._hinted.ended(
+            self._attempt,
+            is_failed=is_failed,
+            now=outcome.at,
+            reply_id=self._reply_id,
+            diagnosed=self._diagnosed,
+        )
         yield from ()
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from msgspec import Struct
 
 from .. import wire
@@ -35,11 +38,13 @@ def account(
     attempt: Attempt,
     *,
     overlaps: int = 0,
+    diagnosis: Mapping[str, Any] | None = None,
 ) -> Account:
     """What a reply's counts say; nothing as long as there are none.
 
     Args:
         overlaps: Calls that were writing the same prefix when this one was sent.
+        diagnosis: What the provider says.
     """
     usage = attempt.usage
     if usage is None or usage.cache_read is None:
@@ -47,7 +52,7 @@ def account(
     told = (attempt.served or wire.Served()).over(attempt.asked)
     served = Served(service_tier=told.service_tier, geo=told.geo, speed=told.speed)
     saved = savings(usage, facts, served=served)
-    miss = classify(_evidence(ticket, plan, terms, facts, usage, served, overlaps))
+    miss = classify(_evidence(ticket, plan, terms, facts, usage, served, overlaps, diagnosis))
     found = miss.drift if miss is not None else None
     if miss is not None and ticket.is_astray:
         # Nothing was there to be missed, because nothing stays the same for long enough.
@@ -83,6 +88,7 @@ def _evidence(
     usage: Usage,
     served: Served,
     overlaps: int,
+    diagnosis: Mapping[str, Any] | None,
 ) -> Evidence:
     before, entry = ticket.before, ticket.entry
     found = None
@@ -104,6 +110,7 @@ def _evidence(
         gap=ticket.idle,
         ttl=ticket.lives,
         overlaps=overlaps,
+        diagnosis=diagnosis,
         drift=found,
         lookback=LOOKBACK if terms.style == "marks" else None,
     )
