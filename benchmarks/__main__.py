@@ -19,6 +19,7 @@ BENCHMARKS = {
     "connections": "connections",
     "decode": "decode",
     "scripted": "scripted",
+    "caching": "caching",
     "budgets": "budgets",
 }
 """Each benchmark's name, and the module that runs it."""

@@ -32,8 +32,8 @@ NAMES = {
         Served Tally Tier Walk classify drift keep_alive prewarm provider_diagnosis savings walk
         """,
     "smartclient.stores": """
-        Account Amount Balance Booking Operation Read RedisStore Reserve Reserved SQLiteStore
-        Settle Store StoreError
+        Account Amount Balance Booking MemoryStore Operation Read RedisStore Reserve Reserved
+        SQLiteStore Settle Store StoreError
         """,
     "smartclient.testing": "ManualClock OVERLOADED RATE_LIMITED a_call a_reply play",
     "smartclient.tokens": """

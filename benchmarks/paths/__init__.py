@@ -43,6 +43,8 @@ _ALL = (
     Path("net.http1_reply", 500, "parse one HTTP/1.1 reply of 12 header fields"),
     Path("net.pool", 1000, "queue a call, hand a connection over, release and take it"),
     Path("policies.retry", 200, "a 529 with Retry-After, the wait, a 200, without I/O"),
+    Path("budgets.reserve_and_settle", 500, "a reservation and its settlement in memory"),
+    Path("budgets.call_under_one", 200, "all that a budget adds to a call, its count included"),
     Path("tokens.count_chat", 5, "count a chat of 200 messages, 100 KB, none seen before"),
     Path(
         "cache.place_10kb",

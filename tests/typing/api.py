@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import assert_type
 
@@ -15,6 +16,7 @@ import smartclient
 from server_reference.scripted import ManualClock
 from server_reference.scripted.config import ScriptedConfig
 from smartclient import AsyncClient, CallReport, Client, Settings, Timeout, testing
+from smartclient.budgets import BudgetState, Downgrade
 from smartclient.catalog import Catalog, Cost, ModelFacts
 from smartclient.ledger import Entry, Ledger, Total
 from smartclient.policies.retry import retry_after
@@ -161,6 +163,16 @@ def catalog(report: CallReport) -> None:
     assert_type(smartclient.catalog.cost(report.usage, facts, batch=True), Cost | None)
     mine = smartclient.catalog.override({"m": {"prices": {"input": 1, "output": 2}}})
     assert_type(mine.read("prices.json"), Catalog)
+
+
+def budgets(client: Client) -> None:
+    app = smartclient.Budget(name="app", dollars="20", per="day", on_limit="wait", max_wait=5.0)
+    run = smartclient.Budget(tokens=500, on_limit=Downgrade(max_tokens=10, model="m"))
+    with smartclient.scope(tag="ann", budget=run, deadline=3.0):
+        client.messages.create(model="m", max_tokens=1, messages=MESSAGES)
+    assert_type(app.state("ann"), BudgetState)
+    assert_type(app.left(), Mapping[str, float])
+    assert_type(Settings(budgets=[app]), Settings)
 
 
 def ledger() -> None:

@@ -16,7 +16,7 @@ from ..tokens import Calibrator, count
 from ..wire import Served
 from .tariff import Tariff, tariff_of
 
-__all__ = ["DEFAULT_OUTPUT", "Quote", "Quotes", "is_free", "output_field"]
+__all__ = ["A_REQUEST", "DEFAULT_OUTPUT", "Quote", "Quotes", "is_free", "output_field"]
 
 DEFAULT_OUTPUT = 4_096
 """Output tokens that are held for a call that sets no limit, to a model without a known one."""
@@ -43,6 +43,10 @@ class Quote(Struct, frozen=True):
     output_tokens: int = 0
     choices: int = 1
     tariff: Tariff | None = None
+
+
+A_REQUEST = Quote()
+"""The quote for a call whose tokens nobody counts."""
 
 
 class Quotes:

@@ -19,7 +19,8 @@ from .bill import NOTHING
 from .budget import Downgrade
 from .counters import Counter
 from .downgrade import cheaper, shorter
-from .quote import Quote, Quotes
+from .plan import Plan
+from .quote import A_REQUEST, Quote, Quotes
 from .refusal import exceeded, not_counted, unpriced
 from .settling import Hold, Part, Settling
 from .waiting import Wait
@@ -53,33 +54,30 @@ class Reserving:
         self._clock, self._quotes, self._settling = clock, quotes, settling
         self._leftovers = leftovers
 
-    def at_once(self, counters: Sequence[Counter], quote: Quote) -> Hold | None:
+    def at_once(self, plan: Plan, quote: Quote) -> Hold | None:
         """Hold it by plain calls, where every store is quick and there is room for all.
 
         `None`: `reserve` has to see to it.
         """
-        for counter in counters:
-            store = counter.budget.store
-            if counter.line.tickets or store is None or not store.is_quick:
-                return None
-        if self._settling.is_owing:
+        if not plan.is_quick or self._settling.is_owing:
             return None
-        now, amount = self._clock.now(), quote.amount
+        for counter in plan.counters:
+            if counter.line.tickets:
+                return None
+        now, amount, id = self._clock.now(), quote.amount, self._settling.new_id()
         parts: list[Part] = []
-        for store, group in _by_store(counters):
+        for store, group in plan.groups:
             accounts = tuple([counter.account_at(now) for counter in group])
-            if len(group) > 1:
+            if plan.has_twins:
                 group, accounts = _once_each(group, accounts)
-            if not _has_room(store, accounts, amount, now):
+            if not _has_room(store, Reserve(accounts, amount, now, id)):
                 if parts:  # all quick, so it is done when this returns
-                    self._settling.settle(self._settling.hold(tuple(parts)), NOTHING)
+                    self._settling.settle(self._settling.hold(id, parts), NOTHING)
                 return None
             parts.append(Part(store, group, accounts, amount))
-        return self._settling.hold(tuple(parts))
+        return self._settling.hold(id, parts)
 
-    def reserve(
-        self, call: Call, counters: Sequence[Counter], quote: Quote
-    ) -> Flow[tuple[Call, Quote, Hold]]:
+    def reserve(self, call: Call, plan: Plan, quote: Quote) -> Flow[tuple[Call, Quote, Hold]]:
         """Hold what `call` may use; the call to send, which may be a downgraded one.
 
         Raises:
@@ -88,9 +86,9 @@ class Reserving:
         wait, num_downgrades = Wait(call, self._clock), 0
         try:
             while True:
-                has_time = yield from self._turn(counters, wait)
+                has_time = yield from self._turn(plan.counters, wait)
                 changed = wait.changed
-                found = yield from self._take(counters, quote.amount)
+                found = yield from self._take(plan, quote.amount)
                 if isinstance(found, Hold):
                     return call, quote, found
                 on_limit = found.counter.budget.on_limit
@@ -128,22 +126,17 @@ class Reserving:
         state = short.counter.state(short.account, short.balance)
         return (yield from wait.for_room(short.store, state, short.balance, short.meter, changed))
 
-    def quote(self, call: Call, counters: Sequence[Counter]) -> Quote:
+    def quote(self, call: Call, plan: Plan) -> Quote:
         """What `call` may use, in the meters that are limited.
 
         Raises:
             RefusedError: What it costs is unknown, and a budget does not let that pass.
         """
-        is_priced = has_tokens = False
-        for counter in counters:
-            budget = counter.budget
-            is_priced = is_priced or budget.dollars is not None
-            has_tokens = has_tokens or budget.tokens is not None
-        if call.adapter is None or not (is_priced or has_tokens):
-            return Quote()
-        quote = self._quotes.of(call, is_priced=is_priced)
-        if is_priced and quote.tariff is None:
-            for counter in counters:
+        if call.adapter is None or not (plan.is_priced or plan.has_tokens):
+            return A_REQUEST
+        quote = self._quotes.of(call, is_priced=plan.is_priced)
+        if plan.is_priced and quote.tariff is None:
+            for counter in plan.counters:
                 budget = counter.budget
                 if budget.dollars is not None and budget.unknown_price == "refuse":
                     raise unpriced(budget, call.model)
@@ -182,71 +175,55 @@ class Reserving:
         _observers.warned("budget %r had no room for all of a call: %s", name, changes)
         return edited
 
-    def _take(self, counters: Sequence[Counter], amount: Amount) -> Flow[Hold | _Short]:
+    def _take(self, plan: Plan, amount: Amount) -> Flow[Hold | _Short]:
         """Hold `amount` in every store, or in none."""
-        now = self._clock.now()
+        now, id = self._clock.now(), self._settling.new_id()
         parts: list[Part] = []
-        for store, group in _by_store(counters):
+        for store, group in plan.groups:
             accounts = tuple([counter.account_at(now) for counter in group])
-            if len(group) > 1:
+            if plan.has_twins:
                 group, accounts = _once_each(group, accounts)
             try:
                 if self._settling.is_owing and not (yield from self._settling.deliver(store)):
                     raise StoreError("what it is owed could not be told")
-                reserved: Reserved = yield from ask(store, Reserve(accounts, amount, now))
+                reserved: Reserved = yield from ask(store, Reserve(accounts, amount, now, id))
             except StoreError as error:
                 self._settling.failed(store, error)
                 closed = [one.budget for one in group if not one.budget.is_open_on_failure]
                 if not closed:
                     continue  # not counted there
-                yield from self._give_back(parts)
+                yield from self._give_back(id, parts)
                 raise not_counted(closed[0], error) from error
             except BaseException:
-                self._let_go(parts)
+                self._let_go(id, parts)
                 raise
             self._settling.answered(store)
             if reserved.short is not None:
-                yield from self._give_back(parts)
+                yield from self._give_back(id, parts)
                 index, meter = reserved.short
                 places = tuple(zip(accounts, reserved.balances, strict=True))
                 return _Short(store, group[index], *places[index], meter, places)
             parts.append(Part(store, group, accounts, amount))
-        return self._settling.hold(tuple(parts))
+        return self._settling.hold(id, parts)
 
-    def _give_back(self, parts: list[Part]) -> Flow[None]:
+    def _give_back(self, id: str, parts: list[Part]) -> Flow[None]:
         if parts:
-            yield from self._settling.settle(self._settling.hold(tuple(parts)), NOTHING)
+            yield from self._settling.settle(self._settling.hold(id, parts), NOTHING)
 
-    def _let_go(self, parts: list[Part]) -> None:
+    def _let_go(self, id: str, parts: list[Part]) -> None:
         """Give back while nothing can be waited for."""
         if parts:
-            hold = self._settling.hold(tuple(parts))
+            hold = self._settling.hold(id, parts)
             self._leftovers.append(self._settling.settle(hold, NOTHING))
 
 
-def _has_room(store: Store, accounts: tuple[Account, ...], amount: Amount, now: float) -> bool:
+def _has_room(store: Store, reserve: Reserve) -> bool:
     """Whether a quick store holds it, which it does in the same step."""
     try:
-        reserved: Reserved = store.do(Reserve(accounts, amount, now))
+        reserved: Reserved = store.do(reserve)
     except StoreError:  # told again, and then seen to
         return False
     return reserved.short is None
-
-
-def _by_store(
-    counters: Sequence[Counter],
-) -> Sequence[tuple[Store, tuple[Counter, ...]]]:
-    """In their order; those that share a store are asked at once."""
-    if len(counters) == 1:
-        store = counters[0].budget.store
-        assert store is not None  # made when none was given
-        return [(store, (counters[0],))]
-    groups: dict[int, tuple[Store, list[Counter]]] = {}
-    for counter in counters:
-        store = counter.budget.store
-        assert store is not None  # made when none was given
-        groups.setdefault(id(store), (store, []))[1].append(counter)
-    return [(store, tuple(group)) for store, group in groups.values()]
 
 
 def _once_each(

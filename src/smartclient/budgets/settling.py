@@ -20,7 +20,7 @@ from .state import left_of
 __all__ = ["Hold", "Part", "Settling"]
 
 
-class Part(Struct, frozen=True):
+class Part(Struct, frozen=True, gc=False):
     """What is held in one store."""
 
     store: Store
@@ -29,7 +29,7 @@ class Part(Struct, frozen=True):
     amount: Amount
 
 
-class Hold(Struct, frozen=True):
+class Hold(Struct, frozen=True, gc=False):
     """What one call holds, in each store.
 
     Attributes:
@@ -58,12 +58,16 @@ class Settling:
         self._owed: deque[tuple[Store, Settle]] = deque()
         self._failing: set[int] = set()
 
-    def hold(self, parts: tuple[Part, ...]) -> Hold:
-        """What is held in `parts`, under a name of its own."""
+    def new_id(self) -> str:
+        """A name that no other reservation has, in whatever process."""
         pid = os.getpid()
         if pid != self._pid:  # a forked child counts on under the same numbers
             self._pid, self._prefix = pid, os.urandom(8).hex()
-        return Hold(f"{self._prefix}{next(self._numbers)}", pid, parts)
+        return f"{self._prefix}{next(self._numbers)}"
+
+    def hold(self, id: str, parts: list[Part]) -> Hold:
+        """What is held in `parts` under one name."""
+        return Hold(id, self._pid, tuple(parts))
 
     def settle(self, hold: Hold, spent: Amount, trace: Trace | None = None) -> Flow[None]:
         """Book `spent`; what is left to do, such as telling a slow store, is the flow.
@@ -91,25 +95,26 @@ class Settling:
                 continue
             if trace is not None:
                 _note(part, balances, left, due)
-        if trace is None:
-            return self._tell_all(slow) if slow else _nothing()
-        trace.budget_left = left
-        return self._rest(slow, left, due) if slow or due else _nothing()
-
-    def _tell_all(self, slow: list[tuple[Part, Settle]]) -> Flow[None]:
-        for part, operation in slow:
-            yield from self._tell(part.store, operation)
+        if trace is not None:
+            trace.budget_left = left
+        if not slow and not due:
+            return _nothing()
+        return self._rest(slow, left if trace is not None else None, due)
 
     def _rest(
         self,
         slow: list[tuple[Part, Settle]],
-        left: dict[str, dict[str, float]],
+        left: dict[str, dict[str, float]] | None,
         due: list[tuple[Counter, Account, Balance]],
     ) -> Flow[None]:
-        for part, operation in slow:
-            balances = yield from self._tell(part.store, operation)
-            if balances is not None:
-                _note(part, balances, left, due)
+        try:
+            while slow:
+                part, operation = slow.pop(0)
+                balances = yield from self._tell(part.store, operation)
+                if balances is not None and left is not None:
+                    _note(part, balances, left, due)
+        finally:  # of one that was cancelled: the others are owed too
+            self._owed.extend((part.store, operation) for part, operation in slow)
         for counter, account, balance in due:
             counter.warn(account, balance)
 

@@ -11,7 +11,7 @@ from .._clock import Clock
 from .._flow import Flow, Next, Outcome
 from ..budgets import Budget
 from ..budgets.bill import Heard, bill
-from ..budgets.counters import Counter
+from ..budgets.plan import Plans
 from ..budgets.quote import Quote, Quotes, is_free
 from ..budgets.reserving import Reserving
 from ..budgets.settling import Hold, Settling
@@ -44,7 +44,7 @@ class Budgets:
         calibrator: Calibrator | None = None,
         catalog: CatalogLike | None = None,
     ) -> None:
-        self._budgets, self._leftovers = tuple(budgets), leftovers
+        self._plans, self._leftovers = Plans(budgets), leftovers
         self._settling = Settling(clock)
         self._quotes = Quotes(calibrator=calibrator, catalog=catalog)
         self._reserving = Reserving(
@@ -53,15 +53,15 @@ class Budgets:
         self._has_warned = False
 
     def flow(self, call: Call, call_next: Next) -> Flow[Reply]:
-        counters = self._counters(call)
-        if not counters or is_free(call):
+        plan = self._plans.of(call.scope)
+        if not plan.counters or is_free(call):
             return (yield from call_next(call))
-        if call.adapter is None:
+        if call.adapter is None and (plan.is_priced or plan.has_tokens):
             self._warn_of(call)
-        quote = self._reserving.quote(call, counters)
-        hold = self._reserving.at_once(counters, quote)
+        quote = self._reserving.quote(call, plan)
+        hold = self._reserving.at_once(plan, quote)
         if hold is None:
-            call, quote, hold = yield from self._reserving.reserve(call, counters, quote)
+            call, quote, hold = yield from self._reserving.reserve(call, plan, quote)
         failure: Exception | None = None
         try:
             reply = yield from call_next(call)
@@ -83,19 +83,6 @@ class Budgets:
         """Tell stores what they are owed."""
         if self._settling.is_owing:
             yield from self._settling.deliver()
-
-    def _counters(self, call: Call) -> list[Counter]:
-        """Those that `call` counts in, the outermost first, each once."""
-        scope = call.scope
-        if scope is None:
-            return [budget.book.counter(None) for budget in self._budgets]
-        tag = scope.tags[-1] if scope.tags else None
-        found = [budget.book.counter(tag) for budget in self._budgets]
-        for budget, own in scope.budgets:
-            counter = budget.book.counter(own)
-            if counter not in found:
-                found.append(counter)
-        return found
 
     def _settled(self, call: Call, quote: Quote, hold: Hold, heard: Heard | None) -> Flow[None]:
         spent = bill(call.trace.attempts, quote, heard, self._quotes.tariff_of)

@@ -262,8 +262,8 @@ class Book:
             on.
         """
         turns = self._turns
-        if 0 < turn <= len(turns):
-            turns[turn - 1][1] += 1.0  # one more went on from the turn before
+        if turn > 0:  # one more went on from the turn before; the last counts for all after it
+            turns[min(turn, len(turns)) - 1][1] += 1.0
         here = turns[min(turn, len(turns) - 1)]
         came, went = here
         if came >= _MOST_MET:

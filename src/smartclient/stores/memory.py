@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict, deque
+from collections import deque
 from heapq import heappop, heappush
 from threading import Lock
 from typing import Any
@@ -14,10 +14,10 @@ from .operations import Account, Amount, Balance, Meter, Operation, Reserve, Res
 
 __all__ = ["MemoryStore"]
 
-_MOST_IDS = 16_384
-"""Settlements that are remembered, so that one that comes again counts once."""
+_MOST_IDS = 8_192
+"""Settlements that are remembered at least, so that one that comes again counts once."""
 
-_HELD = Reserved(())
+_NOTHING = Amount()
 
 
 class _Entry:
@@ -54,9 +54,10 @@ class _Entry:
         self.held_usd += amount.nanodollars
 
     def settle(self, held: Amount, spent: Amount) -> None:
-        self.held_requests -= held.requests
-        self.held_tokens -= held.tokens
-        self.held_usd -= held.nanodollars
+        # More than is held cannot be let go: that would be room that nobody gave.
+        self.held_requests = max(0, self.held_requests - held.requests)
+        self.held_tokens = max(0, self.held_tokens - held.tokens)
+        self.held_usd = max(0, self.held_usd - held.nanodollars)
         self.requests += spent.requests
         self.tokens += spent.tokens
         self.usd += spent.nanodollars
@@ -76,7 +77,9 @@ class MemoryStore:
         self._lock = Lock()
         self._entries: dict[str, _Entry] = {}
         self._expiring: list[tuple[float, str]] = []
-        self._settled: OrderedDict[str, None] = OrderedDict()
+        self._out: set[str] = set()  # reservations that have a name, and are not settled
+        self._settled: set[str] = set()
+        self._settled_before: set[str] = set()  # the older half of those that are remembered
         self._inbox: deque[Settle] = deque()
         self._changed: Latch | None = None  # once somebody asks for it
         _STORES.add(self)
@@ -88,7 +91,7 @@ class MemoryStore:
         if self._inbox:
             self._book_waiting()
         with self._lock:
-            if self._expiring:
+            if self._expiring and self._expiring[0][0] <= operation.at:
                 self._expire(operation.at)
             if isinstance(operation, Reserve):
                 answer: Any = self._reserve(operation)
@@ -119,17 +122,28 @@ class MemoryStore:
         )
 
     def _reserve(self, operation: Reserve) -> Reserved:
-        amount, entries = operation.amount, []
+        amount, id = operation.amount, operation.id
+        if id and (id in self._out or self._is_settled(id)):
+            return Reserved(self._stands(operation))
+        held: list[_Entry] = []
         for index, account in enumerate(operation.accounts):
-            entry = self._entry(account)
+            entry = self._entries.get(account.key) or self._entry(account)
             meter = entry.short(account, amount)
             if meter is not None:
-                stands = tuple([self._balance(one) for one in operation.accounts])
-                return Reserved(stands, (index, meter))
-            entries.append(entry)
-        for entry in entries:
+                for one in held:
+                    one.settle(amount, _NOTHING)
+                return Reserved(self._stands(operation), (index, meter))
             entry.hold(amount)
-        return _HELD
+            held.append(entry)
+        if id:
+            self._out.add(id)
+        return Reserved(tuple([entry.balance() for entry in held]))
+
+    def _stands(self, operation: Reserve) -> tuple[Balance, ...]:
+        return tuple([self._balance(account) for account in operation.accounts])
+
+    def _is_settled(self, id: str) -> bool:
+        return id in self._settled or id in self._settled_before
 
     def _settle(self, operation: Settle) -> tuple[Balance, ...]:
         if not self._lock.acquire(blocking=False):
@@ -164,27 +178,28 @@ class MemoryStore:
 
     def _book(self, operation: Settle) -> Latch | None:
         """Book one; what is to be set when the lock is free again."""
-        if self._expiring:
+        if self._expiring and self._expiring[0][0] <= operation.at:
             self._expire(operation.at)
-        if operation.id in self._settled:
-            return None
-        self._settled[operation.id] = None
-        if len(self._settled) > _MOST_IDS:
-            self._settled.popitem(last=False)
+        id = operation.id
+        if id:
+            if self._is_settled(id):
+                return None
+            self._out.discard(id)
+            self._settled.add(id)
+            if len(self._settled) >= _MOST_IDS:
+                self._settled_before, self._settled = self._settled, set()
         for booking in operation.bookings:
-            expires = booking.account.expires
-            if expires is None or expires > operation.at:
-                entry = self._entry(booking.account)
+            account = booking.account
+            if account.expires is None or account.expires > operation.at:
+                entry = self._entries.get(account.key) or self._entry(account)
                 entry.settle(booking.held, booking.spent)
         freed, self._changed = self._changed, None
         return freed
 
     def _entry(self, account: Account) -> _Entry:
-        entry = self._entries.get(account.key)
-        if entry is None:
-            entry = self._entries[account.key] = _Entry()
-            if account.expires is not None:
-                heappush(self._expiring, (account.expires, account.key))
+        entry = self._entries[account.key] = _Entry()
+        if account.expires is not None:
+            heappush(self._expiring, (account.expires, account.key))
         return entry
 
     def _balances(self, operation: Settle) -> tuple[Balance, ...]:
@@ -202,6 +217,7 @@ class MemoryStore:
         """In a child: its parent's calls are not its own, and no thread of it has the lock."""
         self._lock = Lock()
         self._inbox.clear()
+        self._out.clear()
         self._changed = None
         for entry in list(self._entries.values()):
             entry.held_requests = entry.held_tokens = entry.held_usd = 0

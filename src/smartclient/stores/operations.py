@@ -1,7 +1,8 @@
 """What a store can be asked: plain values, so that every store means the same by them.
 
 An account counts what calls took of one budget in one window: how much is spent, and how
-much is held by calls that are still out. `Reserve` is all or none over its accounts.
+much is held by calls that are still out. `Reserve` is all or none over its accounts. They are of
+plain values only, so the collector need not look at them (`gc=False`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = [
 Meter: TypeAlias = Literal["requests", "tokens", "nanodollars"]
 
 
-class Amount(Struct, frozen=True, kw_only=True):
+class Amount(Struct, frozen=True, kw_only=True, gc=False):
     """So much of each meter; whole numbers, which every store adds exactly.
 
     Attributes:
@@ -39,7 +40,7 @@ class Amount(Struct, frozen=True, kw_only=True):
     nanodollars: int = 0
 
 
-class Account(Struct, frozen=True):
+class Account(Struct, frozen=True, gc=False):
     """One budget in one window; of each meter what may be spent and held together.
 
     Attributes:
@@ -55,7 +56,7 @@ class Account(Struct, frozen=True):
     expires: float | None = None
 
 
-class Booking(Struct, frozen=True):
+class Booking(Struct, frozen=True, gc=False):
     """What a settlement changes in one account: what was held is let go, `spent` is added."""
 
     account: Account
@@ -63,7 +64,7 @@ class Booking(Struct, frozen=True):
     spent: Amount
 
 
-class Reserve(Struct, frozen=True):
+class Reserve(Struct, frozen=True, gc=False):
     """Hold `amount` in every one of `accounts`, or in none; answered with `Reserved`.
 
     One that ends in an exception holds nothing, also one whose caller was cancelled: what it
@@ -81,7 +82,7 @@ class Reserve(Struct, frozen=True):
     id: str = ""
 
 
-class Settle(Struct, frozen=True):
+class Settle(Struct, frozen=True, gc=False):
     """Book what a call came to; answered with a `Balance` for each booking.
 
     Never refused: what was used was used, also above a limit. More cannot be let go than is
@@ -97,25 +98,25 @@ class Settle(Struct, frozen=True):
     at: float
 
 
-class Read(Struct, frozen=True):
+class Read(Struct, frozen=True, gc=False):
     """Look; answered with a `Balance` for each of `accounts`."""
 
     accounts: tuple[Account, ...]
     at: float
 
 
-class Balance(Struct, frozen=True):
+class Balance(Struct, frozen=True, gc=False):
     """What an account came to."""
 
     spent: Amount = Amount()
     held: Amount = Amount()
 
 
-class Reserved(Struct, frozen=True):
+class Reserved(Struct, frozen=True, gc=False):
     """How a `Reserve` went.
 
     Attributes:
-        balances: Of each account, as it stands, where it was refused; else they may be left out.
+        balances: Of each account: after it, or where it was refused as they stand.
         short: Index of the first account without room, and the meter; `None`: all is held.
     """
 

@@ -10,8 +10,9 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from .._call import Call, Headers, Origin, Timeline
+from .._call import Call, Headers, Origin, Span, Timeline
 from .._errors import ExchangeError, ExchangeKind
+from ..net.options import REAL
 
 __all__ = ["MAX_FORM", "AsyncInner", "Inner", "address_of", "as_family", "body_of", "headers_of"]
 
@@ -249,6 +250,9 @@ class Inner(_InnerExchange):
             response = self._inner.handle_request(self._sent(call))
         except Exception as error:
             raise self._fail(error) from error.__cause__
+        except BaseException:
+            _may_be_sent(timeline)
+            raise
         return _SyncInnerResponse(response, self._fail)
 
 
@@ -258,4 +262,13 @@ class AsyncInner(_InnerExchange):
             response = await self._inner.handle_async_request(self._sent(call))
         except Exception as error:
             raise self._fail(error) from error.__cause__
+        except BaseException:
+            _may_be_sent(timeline)
+            raise
         return _AsyncInnerResponse(response, self._fail)
+
+
+def _may_be_sent(timeline: Timeline) -> None:
+    """Mark a call that was cancelled inside a foreign transport, which does not tell how far."""
+    now = REAL()
+    timeline.send = Span(now, now)

@@ -84,6 +84,14 @@ def test_an_unknown_price_is_none(payload):
     assert quote.amount.tokens > 8
 
 
+def test_a_price_that_is_known_for_shorter_requests_only_is_none():
+    tiers = [{"above": 5}]
+    mine = catalog.override({"mine": {"prices": {"input": 1, "output": 2, "tiers": tiers}}})
+    call = a_call(payload={"model": "mine", "max_tokens": 8, "messages": MESSAGES})
+
+    assert Quotes(catalog=mine).of(call, is_priced=True).tariff is None
+
+
 def test_a_tier_that_is_no_text_is_as_usual():
     assert a_quote(max_tokens=8, service_tier=["flex"]).amount == a_quote(max_tokens=8).amount
 

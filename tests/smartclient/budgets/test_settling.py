@@ -8,6 +8,7 @@ import os
 import pytest
 
 from smartclient.budgets import Budget
+from smartclient.budgets.plan import Plans
 from smartclient.budgets.settling import Part, Settling
 from smartclient.policies.budget import Budgets
 from smartclient.stores import Amount
@@ -72,7 +73,7 @@ def test_other_stores_are_not_asked_for_what_one_is_owed():
     spending.end(reply, used=6)
     other = FailingStore()
     store.asked.clear()
-    spending.policy._budgets = (Budget(tokens=1000, store=other),)
+    spending.policy._plans = Plans([Budget(tokens=1000, store=other)])
 
     spending.begin()
 
@@ -87,7 +88,7 @@ def test_what_is_kept_is_bounded(caplog):
 
     with caplog.at_level(logging.WARNING, "smartclient"):
         for _ in range(3):
-            Spending().run(held.settle(held.hold((part,)), Amount()))
+            Spending().run(held.settle(held.hold(held.new_id(), [part]), Amount()))
 
     assert len(held._owed) == 2
     assert "the oldest is lost" in caplog.text
@@ -106,6 +107,20 @@ def test_a_cancelled_settlement_is_told_again_and_counts_once():
 
     assert first[0] > 50
     assert spent(budget) == first
+
+
+def test_a_cancelled_settlement_keeps_no_other_store_from_being_told():
+    budgets = [Budget(name=name, tokens=1000, store=FailingStore()) for name in "ab"]
+    spending = Spending(*budgets)
+    reply = spending.begin()
+    flow = reply.taps[0].after(None)
+    next(flow)
+
+    with pytest.raises(KeyboardInterrupt):
+        flow.throw(KeyboardInterrupt())
+    spending.run(spending.policy.finish())
+
+    assert [spent(budget)[1] for budget in budgets] == [0, 0]
 
 
 def test_a_quick_store_that_fails_is_told_later_too():
@@ -132,11 +147,12 @@ def test_a_quick_store_that_fails_is_no_reason_to_spend_money():
 def test_each_call_has_a_name_of_its_own():
     one, other = (Spending(Budget(tokens=1)).policy._settling for _ in range(2))
 
-    names = [held.hold(()).id for held in (one, one, other, other)]
+    names = [held.new_id() for held in (one, one, other, other)]
 
     assert len(set(names)) == 4
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_settles_nothing_of_its_parent():
     spending, _, store = with_store()
@@ -157,22 +173,23 @@ def test_a_forked_child_settles_nothing_of_its_parent():
     assert told == b"[]"
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_counts_under_names_of_its_own():
     held = Spending(Budget(tokens=1)).policy._settling
-    held.hold(())
+    held.new_id()
     reading, writing = os.pipe()
 
     child = os.fork()
     if not child:
-        os.write(writing, held.hold(()).id.encode())
+        os.write(writing, held.new_id().encode())
         os._exit(0)
     os.close(writing)
     told = os.read(reading, 100).decode()
     os.close(reading)
     os.waitpid(child, 0)
 
-    assert told != held.hold(()).id
+    assert told != held.new_id()
 
 
 def test_a_policy_without_debts_has_nothing_to_finish():

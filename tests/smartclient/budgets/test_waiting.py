@@ -188,6 +188,20 @@ def test_who_stands_behind_others_too_long_asks_once_more_and_gives_up():
     first.close()
 
 
+def test_who_has_no_time_left_does_not_stand_in_line():
+    spending = Waiting(waiting())
+    spending.begin()
+    first, _ = stopped(spending, a_budgeted_call())
+    call = msgspec.structs.replace(a_budgeted_call(), timeout=Timeout(total=3.0))
+    spending.clock.advance(5.0)
+
+    with pytest.raises(BudgetExceededError):
+        spending.begin(call)
+
+    assert len(parks(spending)) == 0
+    first.close()
+
+
 def test_tags_do_not_wait_for_each_other():
     spending = Waiting(waiting(per_tag=True))
     spending.begin()

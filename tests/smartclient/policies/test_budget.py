@@ -215,6 +215,15 @@ def test_what_is_in_no_known_format_counts_as_a_request(caplog):
     assert caplog.text.count("/v1/embeddings") == 1
 
 
+def test_where_requests_alone_are_limited_nothing_is_missing(caplog):
+    spending = Spending(Budget(requests=9))
+
+    with caplog.at_level(logging.WARNING, "smartclient"):
+        spending.end(spending.begin(a_call(path="/v1/embeddings")))
+
+    assert not caplog.records
+
+
 def test_a_model_without_a_price_is_refused_where_dollars_are_limited():
     with pytest.raises(RefusedError, match="what 'unheard-of' costs"):
         Spending(Budget(dollars=1)).begin(a_budgeted_call(model="unheard-of"))

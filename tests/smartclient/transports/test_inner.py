@@ -338,3 +338,15 @@ def test_what_is_no_error_of_the_family_passes(world, family, error):
         world.do(response.read())
     with pytest.raises(type(error)):
         exchanged(world, family, Foreign(family, error=error))
+
+
+@pytest.mark.parametrize("world", [World(), ASYNCIO], ids=["blocking", "asyncio"])
+def test_a_call_that_is_cancelled_inside_may_have_been_sent(family, world):
+    """A foreign transport does not tell how far it came, and what was sent may be billed."""
+    foreign, timeline = Foreign(family, error=KeyboardInterrupt()), Timeline()
+    inner = (AsyncInner if world.is_async else Inner)(family, foreign, a_request(family))
+
+    with pytest.raises(KeyboardInterrupt):
+        world.do(inner.exchange(a_call(), timeline))
+
+    assert timeline.send is not None

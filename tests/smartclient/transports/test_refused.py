@@ -13,6 +13,7 @@ import pytest
 from smartclient import Budget, last_report, scope, wrap
 from smartclient._errors import RefusedError
 from smartclient._settings import Settings
+from smartclient.budgets import Downgrade
 from smartclient.testing import ManualClock
 from smartclient.transports.refused import as_reply
 from tests.smartclient.sdk_clients import SDKS
@@ -61,6 +62,30 @@ def test_a_deadline_that_has_passed_is_the_sdks_time_out(sdk):
         sdk.ask(client)
 
     assert not transport.requests
+
+
+def test_a_downgrade_comes_before_the_signature(sdk):
+    """A hook may sign what it sees, so the SDK prepares the shorter request itself."""
+    client, transport = sdk.client(sdk.answer)
+    seen = []
+
+    def sign(request):
+        seen.append(json.loads(request.content)["max_tokens"])
+
+    async def sign_async(request):
+        sign(request)
+
+    client._client.event_hooks["request"] = [sign_async if sdk.world.is_async else sign]
+    budget = Budget(name="app", tokens=60, on_limit=Downgrade(max_tokens=1))
+    wrap(client, Settings(clock=ManualClock(0.0), budgets=[budget]))
+
+    sdk.world.do(sdk.asked(client, **({} if sdk.is_anthropic else {"max_tokens": 500})))
+
+    sent = json.loads(transport.requests[-1].content)["max_tokens"]
+    assert seen[-1] == sent
+    assert sdk.is_anthropic or sent < 60
+    assert budget.state().held["tokens"] == 0
+    assert budget.state().spent["tokens"] == 11
 
 
 @pytest.mark.parametrize("family", [httpx, httpx2], ids=["httpx", "httpx2"])
