@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import anthropic
 import openai
@@ -24,7 +26,20 @@ from server_reference.scripted import ManualClock
 from server_reference.scripted.providers import CacheRules
 from smartclient import CallReport
 
-__all__ = ["MINUTE", "NANO", "WAYS", "Proof", "normal", "says", "text", "tokens", "ways"]
+__all__ = [
+    "MINUTE",
+    "NANO",
+    "WAYS",
+    "Proof",
+    "Told",
+    "normal",
+    "says",
+    "share",
+    "text",
+    "tokens",
+    "told",
+    "ways",
+]
 
 MINUTE = 60.0
 NANO = Decimal("1e-9")
@@ -52,6 +67,27 @@ def text(content: str, *, ttl: str | None = None) -> dict[str, Any]:
     """A block of text; with `ttl`, marked by its caller."""
     block: dict[str, Any] = {"type": "text", "text": content}
     return block if ttl is None else block | {"cache_control": {"type": "ephemeral", "ttl": ttl}}
+
+
+class Told(NamedTuple):
+    """Tokens of a call, as its report has them."""
+
+    read: int
+    written: dict[str, int]
+    uncached: int
+
+
+def told(report: CallReport) -> Told:
+    usage = report.usage
+    assert usage is not None
+    assert usage.cache_read is not None and usage.uncached is not None
+    return Told(usage.cache_read, dict(usage.cache_write or {}), usage.uncached)
+
+
+def share(reports: Sequence[CallReport]) -> float:
+    """Tokens that were read from the cache, of all of the input."""
+    read = sum(told(one).read for one in reports)
+    return read / sum(one.usage.input_tokens or 0 for one in reports if one.usage)
 
 
 class Proof:
@@ -83,9 +119,7 @@ class Proof:
         self._refuses = refuses
         self.clock = ManualClock(auto_advance=True)
         time: dict[str, Any] = {} if real_time else {"clock": self.clock}
-        self.server = server_reference.scripted(
-            answer, prompt_cache=rules or CacheRules(), **time
-        )
+        self.server = server_reference.scripted(answer, prompt_cache=rules or CacheRules(), **time)
         self.reports: list[CallReport] = []
         self.asked: list[dict[str, Any]] = []
         self.ledger = smartclient.Ledger()
@@ -106,22 +140,32 @@ class Proof:
     def is_async(self) -> bool:
         return self.way.endswith("async")
 
+    @property
+    def _url(self) -> str:
+        return self.server.base_url + ("" if self.api == "messages" else "/v1")
+
     def new_client(self) -> Any:
-        url = self.server.base_url + ("" if self.api == "messages" else "/v1")
+        url = self._url
         if self.way.startswith("own"):
             kind = smartclient.AsyncClient if self.is_async else smartclient.Client
             provider = "anthropic" if self.api == "messages" else "openai"
             return kind(provider=provider, base_url=url, api_key="test", **self._options)
+        return smartclient.wrap(self._plain(url), **self._options)
+
+    def _plain(self, url: str) -> Any:
         package: Any = anthropic if self.api == "messages" else openai
         name = "Anthropic" if self.api == "messages" else "OpenAI"
-        made = getattr(package, f"{'Async' * self.is_async}{name}")(base_url=url, api_key="test")
-        return smartclient.wrap(made, **self._options)
+        return getattr(package, f"{'Async' * self.is_async}{name}")(base_url=url, api_key="test")
 
     def fields(self, fields: dict[str, Any]) -> dict[str, Any]:
         """All of a request, of which `fields` are the caller's."""
         asked = {"model": self.model, **fields}
         if self.api == "messages":
             asked.setdefault("max_tokens", 20)
+        if self.api == "chat" and asked.get("stream"):
+            asked.setdefault("stream_options", {"include_usage": True})
+        if "stream" in asked:
+            asked["stream"] = asked.pop("stream")  # where our own client puts it: last
         self.asked.append(json.loads(json.dumps(asked)))
         return asked
 
@@ -174,14 +218,49 @@ class Proof:
             self.clock.advance(gap)
         return self.reports[-turns:]
 
-    def gather(self, many: list[dict[str, Any]]) -> None:
-        """Make calls at once, on one event loop."""
+    def at_once(self, many: list[dict[str, Any]]) -> list[CallReport]:
+        """Make calls together: in threads, or as tasks of one loop."""
         asked = [self.fields(fields) for fields in many]
+        if not self.is_async:
+            gate = threading.Barrier(len(asked), timeout=20)
+
+            def call(fields: dict[str, Any]) -> None:
+                gate.wait()
+                self._call(fields)
+
+            with ThreadPoolExecutor(len(asked)) as pool:
+                list(pool.map(call, asked))
+            return self.reports[-len(asked) :]
 
         async def main() -> None:
             await asyncio.gather(*(self._ask_async(fields) for fields in asked))
 
         self._runner.run(main())
+        return self.reports[-len(asked) :]
+
+    def plain_body(self) -> bytes:
+        """The last call's as it is sent without us: by the SDK itself, or as compact JSON."""
+        asked = self.asked[-1]
+        if self.way.startswith("own"):
+            return json.dumps(asked, ensure_ascii=False, separators=(",", ":")).encode()
+        self.asked.append(asked)
+        bare = self._plain(self._url)
+        made = self.create(bare)(**asked)
+        if self.is_async:
+
+            async def main() -> None:
+                answer = await made
+                if asked.get("stream"):
+                    await answer.close()
+                await bare.close()
+
+            self._runner.run(main())
+        else:
+            if asked.get("stream"):
+                made.close()
+            bare.close()
+        self.server.settle()
+        return self.server.journal.entries()[-1].body
 
     def bodies(self) -> list[dict[str, Any]]:
         """What the server was sent."""
@@ -200,10 +279,10 @@ class Proof:
             sent = sorted(json.dumps(normal(body)) for body in self.bodies())
             assert sent == sorted(json.dumps(normal(asked)) for asked in self.asked)
         for report in self.reports:
-            _check_dollars(report, _PRICES[self.model])
+            _check_dollars(report, _PRICES.get(self.model, {}))
         spent = sum((report.exact_cost or 0 for report in self.reports), Decimal(0))
         assert self.ledger.total().cost == spent
-        state = self.budget.state(at=None if self.clock is None else self.clock.now())
+        state = self.budget.state()
         assert (round(state.spent["dollars"] / 1e-9), state.held["dollars"]) == (spent / NANO, 0)
 
     def stop(self) -> None:
