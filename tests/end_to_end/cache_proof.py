@@ -80,7 +80,8 @@ class Told(NamedTuple):
 def told(report: CallReport) -> Told:
     usage = report.usage
     assert usage is not None
-    assert usage.cache_read is not None and usage.uncached is not None
+    assert usage.cache_read is not None
+    assert usage.uncached is not None
     return Told(usage.cache_read, dict(usage.cache_write or {}), usage.uncached)
 
 

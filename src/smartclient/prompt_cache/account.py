@@ -25,6 +25,7 @@ class Account(Struct, frozen=True, kw_only=True):
     """See the fields of the same names in `CacheReport`."""
 
     miss: str | None = None
+    why: str | None = None
     drift_path: str | None = None
     drift: str | None = None
     savings: float | None = None
@@ -57,8 +58,10 @@ def account(
     if miss is not None and ticket.is_astray:
         # Nothing was there to be missed, because nothing stays the same for long enough.
         found = found or _drift(ticket, facts, usage, served)
+    why = miss if found is None else found
     return Account(
         miss=None if miss is None else miss.kind,
+        why=None if why is None else str(why),
         drift_path=None if found is None else found.path,
         drift=None if found is None else str(found),
         savings=None if saved is None else float(saved),

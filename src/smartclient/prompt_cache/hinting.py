@@ -281,6 +281,7 @@ class Hinted:
             predicted_read=plan.predicted_read,
             actual_read=usage.cache_read if usage is not None else None,
             miss=told.miss,
+            why=told.why,
             drift_path=told.drift_path,
             drift=told.drift,
             savings=told.savings,
