@@ -58,10 +58,12 @@ def account(
     if miss is not None and ticket.is_astray:
         # Nothing was there to be missed, because nothing stays the same for long enough.
         found = found or _drift(ticket, facts, usage, served)
-    why = miss if found is None else found
+    why = "" if miss is None else str(miss if found is None else found)
+    if miss is not None and miss.kind == "no_mark" and not plan.kept and found is None:
+        why = f"not marked: {plan.why_none}"
     return Account(
         miss=None if miss is None else miss.kind,
-        why=None if why is None else str(why),
+        why=why or None,
         drift_path=None if found is None else found.path,
         drift=None if found is None else str(found),
         savings=None if saved is None else float(saved),

@@ -56,7 +56,7 @@ class Plan(Struct, frozen=True, kw_only=True):
         reasons: Why each of them stands where it does.
         kept: Every mark of the request, the caller's and the provider's own included.
         hit: The block up to which the cache is expected to be read.
-        is_explicit_only: Turn OpenAI's own marks off: the prompt's end is not sent again.
+        is_explicit_only: Turn OpenAI's own marks off: nobody would read what they write.
         keyed: The block up to which a `prompt_cache_key` stands for the prompt.
         why_none: Why there is no mark of ours, where there is none.
     """
@@ -149,9 +149,11 @@ class _Placing:
             why = f"shorter than the {self._least:,} tokens that are kept"
             return self._told((), {}, False, why)
         only = self._may_drop_the_end()
-        chosen = self._accepted(self._candidates(), is_free=self._has_implicit and not only)
+        if only:
+            self._has_implicit = False
+        chosen = self._accepted(self._candidates(), is_free=self._has_implicit)
         if not chosen:
-            return self._told((), {}, False, "nothing that was sent twice is worth a mark")
+            return self._told((), {}, only, "nothing that was sent twice is worth a mark")
         chosen.sort(key=lambda one: -one.value)
         asked = [Mark(one.block, one.ttl) for one in chosen]
         if self._is_anthropic and "5m" in self._ttls:  # where the order forbids more
@@ -211,13 +213,16 @@ class _Placing:
         return found if found >= 0 else None
 
     def _may_drop_the_end(self) -> bool:
-        """Whether what stands behind the shared part is sent once only."""
+        """Whether nobody is expected to read what OpenAI's own mark writes at the end: what
+        stands there is sent once only, or the next turn comes when it is gone."""
         view, rules = self._view, self._rules
         if not self._has_implicit or not rules.may_set_mode:
             return False
         enough = _FEW if rules.is_full else _ENOUGH
-        is_shown = view.siblings >= enough and not view.turns and view.growth < _ONE_SHOT
-        return is_shown and view.shared >= 0
+        if not view.turns:
+            return view.siblings >= enough and view.growth < _ONE_SHOT
+        in_time = view.growth * self._next_turn.get(self._walk.default_ttl, 1.0)
+        return view.gaps.total >= enough and in_time < _ONE_SHOT
 
     # Where a mark could stand.
 
@@ -336,9 +341,7 @@ class _Placing:
     ) -> Plan:
         view = self._view
         kept = dict(self._own)
-        if self._has_implicit and only:
-            self._has_implicit = False
-        elif self._has_implicit:
+        if self._has_implicit:
             last = len(self._walk.blocks) - 1
             while last >= 0 and not self._is_implicit(last):
                 last -= 1
