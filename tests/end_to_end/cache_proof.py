@@ -47,6 +47,8 @@ WAYS = ("own", "own-async", "sdk", "sdk-async")
 _MODELS = {"messages": "claude-opus-5-5", "chat": "gpt-5.6", "responses": "gpt-5.6"}
 _PRICES = {  # nanodollars for a token: $4, 0.20, 5 (5m), 8 (1h), 20; $4, 0.40, 5 (30m), 20
     "claude-opus-5-5": {"input": 4000, "read": 200, "5m": 5000, "1h": 8000, "output": 20_000},
+    "claude-opus-4-8": {"input": 5000, "read": 500, "5m": 6250, "1h": 10_000, "output": 25_000},
+    "claude-haiku-4-5": {"input": 1000, "read": 100, "5m": 1250, "1h": 2000, "output": 5000},
     "gpt-5.6": {"input": 4000, "read": 400, "30m": 5000, "12h": 10_000, "output": 20_000},
     "gpt-5.1": {"input": 1250, "read": 125, "output": 10_000},
 }
@@ -167,7 +169,8 @@ class Proof:
             asked.setdefault("stream_options", {"include_usage": True})
         if "stream" in asked:
             asked["stream"] = asked.pop("stream")  # where our own client puts it: last
-        self.asked.append(json.loads(json.dumps(asked)))
+        copy = json.loads(json.dumps(asked))
+        self.asked.append(copy | copy.pop("extra_body", {}))
         return asked
 
     def create(self, client: Any | None = None) -> Callable[..., Any]:

@@ -109,6 +109,16 @@ def test_what_is_read_before_the_change_pays_for_all_that_was_lost(proof):
     assert sum(saved) > 0
 
 
+@ways("chat", "responses")
+def test_a_time_in_the_prompt_of_an_automatic_cache_is_found_too(proof, api, way):
+    reports = in_one_text(proof(api, way=way, model="gpt-5.1"), 3)
+
+    assert [told(each).read for each in reports] == [0, HEAD // 128 * 128, HEAD // 128 * 128]
+    assert tokens(SYSTEM) == HEAD
+    assert [each.cache.miss for each in reports[1:]] == ["prefix_drift"] * 2
+    assert all(each.cache.drift_path.endswith(f"@{len(SYSTEM) + 25}") for each in reports[1:])
+
+
 # Tools.
 
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from .blocks import Mark, Path, Tier, Walk
 from .book import Spot
 from .marks import legal
-from .terms import LOOKBACK, Terms, expected_reads
+from .terms import LOOKBACK, STEP, Terms, expected_reads
 from .view import View
 
 __all__ = ["Plan", "Rules", "place"]
@@ -27,7 +27,6 @@ _CERTAIN = 0.95  # that a prefix is sent again whose owner says that it never ch
 _MAYBE = 0.5  # that a beginning is sent again in time, where nothing is known
 _ONE_SHOT = 0.2  # below this chance, nobody is expected to go on behind a prompt
 _FEW, _ENOUGH = 2, 3  # siblings that show what a prompt's suffix is: in full mode, and else
-_STEP = 128  # tokens in which OpenAI's automatic cache is read
 
 
 class Rules(Struct, frozen=True, kw_only=True):
@@ -95,7 +94,7 @@ def _automatic(walk: Walk, view: View, terms: Terms) -> Plan:
     read = 0
     is_kept = view.since is not None and view.since < terms.longest
     if view.shared >= 0 and is_kept:
-        read = int(view.tokens(view.shared)) // _STEP * _STEP
+        read = int(view.tokens(view.shared)) // STEP * STEP
         read = 0 if read < terms.least else read
     head = max(
         (index for index in view.boundaries if walk.blocks[index].tier != "messages"), default=0
