@@ -72,14 +72,21 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class _Candidate:
-    """A place for a mark: how likely it is read again, by time to live, and what that is worth."""
+    """A place for a mark: how likely it is read again, by time to live, and what that is worth.
 
-    __slots__ = ("block", "chance", "since", "ttl", "value", "why")
+    Attributes:
+        stretch: Tokens from the mark before it.
+        found: What it saves this very request.
+        reads: How often it is expected to be read.
+    """
+
+    __slots__ = ("block", "chance", "found", "reads", "since", "stretch", "ttl", "value", "why")
 
     def __init__(self, block: int, why: str, since: float | None) -> None:
         self.block, self.why, self.since = block, why, since
         self.chance: dict[str, float] = {}
         self.ttl, self.value = "", 0.0
+        self.stretch = self.found = self.reads = 0.0
 
 
 def place(walk: Walk, view: View, terms: Terms, rules: Rules) -> Plan:
@@ -153,6 +160,7 @@ class _Placing:
         chosen = self._accepted(self._candidates(), is_free=self._has_implicit)
         if not chosen:
             return self._told((), {}, only, "nothing that was sent twice is worth a mark")
+        self._thin(chosen, 4 if only else self._walk.max_marks)
         chosen.sort(key=lambda one: -one.value)
         asked = [Mark(one.block, one.ttl) for one in chosen]
         if self._is_anthropic and "5m" in self._ttls:  # where the order forbids more
@@ -302,22 +310,20 @@ class _Placing:
             if one.block in own or end * self._spread < self._least:
                 continue
             new = 0.0 if is_free else max(0.0, end - max(before, covered))
-            found = 0.0
             if one.block == self._entry and self._read_by(own) != hit:
-                found = (1.0 - self._terms.read) * covered  # by this very request
-            one.ttl, one.value = self._best(one, end - before, new, found)
+                one.found = (1.0 - self._terms.read) * covered
+            one.stretch = end - before
+            one.ttl, one.value = self._best(one, new)
             if one.value > 0:
                 accepted.append(one)
                 before = end
         return accepted
 
-    def _best(self, one: _Candidate, stretch: float, new: float, found: float) -> tuple[str, float]:
+    def _best(self, one: _Candidate, new: float) -> tuple[str, float]:
         """The time to live that pays best, and what it is worth, in tokens of input.
 
         Args:
-            stretch: Tokens from the mark before it.
-            new: Those of them that it would write.
-            found: What it saves this request itself.
+            new: Tokens of its stretch that it would write.
         """
         terms, trust, best, most = self._terms, self._view.trust, "", 0.0
         held = self._view.alive.get(one.block)
@@ -325,13 +331,33 @@ class _Placing:
             if not self._rules.is_full and (one.since is None or one.since >= terms.seconds[ttl]):
                 continue  # it was not sent before in time, which only the full mode does without
             reads = expected_reads(one.chance.get(ttl, 0.0) * trust)
-            value = found + reads * (1.0 - terms.read) * stretch
+            value = one.found + reads * (1.0 - terms.read) * one.stretch
             value -= (terms.writes[ttl] - 1.0) * new
             if held is not None and held.ttl == ttl:
                 value += 1.0  # it is there already: no reason to change it
             if value > most:
-                best, most = ttl, value
+                best, most, one.reads = ttl, value, reads
         return best, most
+
+    def _thin(self, chosen: list[_Candidate], most: int) -> None:
+        """Leave out, in place, what is missed least where there are too many: what one mark
+        reads, the next one reads too, if it is read."""
+        own = list(self._own)
+        while len(chosen) > most - self._walk.own_marks > 0:
+            blocks = [one.block for one in chosen]
+            hit = self._read_by([*own, *blocks])
+            missed = []
+            for one, after in zip(chosen, [*chosen[1:], None], strict=True):
+                worth = one.value if after is None else 0.0
+                if after is not None:
+                    worth = (one.reads - after.reads) * (1.0 - self._terms.read) * one.stretch
+                    if self._read_by([*own, *(i for i in blocks if i != one.block)]) != hit:
+                        worth += one.found
+                missed.append(worth)
+            place = missed.index(min(missed))
+            if place + 1 < len(chosen):
+                chosen[place + 1].stretch += chosen[place].stretch
+            del chosen[place]
 
     # What comes of it.
 

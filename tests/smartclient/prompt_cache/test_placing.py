@@ -187,6 +187,21 @@ def test_marks_of_the_caller_leave_fewer_to_place():
     assert all(plan.marks == () for plan in plans)
 
 
+def test_where_two_places_are_left_they_go_where_the_conversation_is_read():
+    """The end of the system prompt is read by the marks behind it, too."""
+    talk, contents = Talk(is_full=True), []
+    system = [text(f"{n} {LONG}") for n in range(3)]
+    for block in system[:2]:
+        block["cache_control"] = {"type": "ephemeral"}
+    for turn in range(5):
+        contents.append(f"question {turn} " * 20)
+        plan = talk.send(said(*contents, system=system))
+        contents.append("answer")
+
+    assert [mark.block for mark in plan.marks] == [9, 11]  # what was written last, and the end
+    assert plan.hit == 9
+
+
 def test_no_hour_stands_behind_five_minutes_of_the_caller_s():
     talk, contents = Talk(), []
     for turn in range(5):
