@@ -88,6 +88,7 @@ class CacheReport(Struct, frozen=True, kw_only=True):
         actual_read: Those that were.
         miss: Why less was read than the request shares with earlier ones, in one word of
             `docs/reference/cache-misses.md`; `None` where nothing was missed.
+        why: The same in a sentence, with its numbers, and what to do.
         drift_path: JSON path of the first difference to the request before, where that is
             the reason.
         drift: The same in a sentence, with kind, tokens and dollars.
@@ -100,6 +101,7 @@ class CacheReport(Struct, frozen=True, kw_only=True):
     predicted_read: int | None = None
     actual_read: int | None = None
     miss: str | None = None
+    why: str | None = None
     drift_path: str | None = None
     drift: str | None = None
     savings: float | None = None
@@ -236,7 +238,7 @@ class CallReport(Struct, frozen=True, kw_only=True):
     def _cache(self) -> list[str]:
         if self.cache is None or self.cache.miss is None:
             return []
-        return [f"  cache miss: {self.cache.drift or self.cache.miss}"]
+        return [f"  cache miss: {self.cache.why or self.cache.miss}"]
 
     def _budgets(self) -> list[str]:
         return [
