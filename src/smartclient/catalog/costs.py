@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import reduce
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -95,9 +96,13 @@ def cost(
         batch: Whether it was served in a batch.
         geo: Where the request asked to be served, such as `us`.
         speed: As the reply names it, such as `fast`.
+
+    Raises:
+        TypeError: `usage` or `facts` is something else.
     """
     if usage is None or facts is None:
         return None
+    _check(usage, facts)
     faults = _faults(usage)
     if facts.prices is None:
         faults.append("prices")
@@ -111,6 +116,19 @@ def cost(
     if usage.is_final:
         return found
     return replace(found, total=None, missing=(*found.missing, "final output tokens"))
+
+
+def _check(usage: Any, facts: Any) -> None:
+    if not isinstance(usage, Usage):
+        raise TypeError(
+            f"usage must be a smartclient.wire.Usage, not {type(usage).__name__}; "
+            "a report has it as report.usage"
+        )
+    if not isinstance(facts, ModelFacts):
+        raise TypeError(
+            f"facts must be ModelFacts, not {type(facts).__name__}; "
+            "smartclient.catalog.model(name) has those of a model"
+        )
 
 
 def rates(
