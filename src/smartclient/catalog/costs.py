@@ -19,7 +19,7 @@ from ..wire import Usage
 from .exact import per_million, plus, times
 from .facts import Mode, ModelFacts, Prices, Rates, Tier
 
-__all__ = ["Cost", "bounds", "cost", "rates"]
+__all__ = ["Cost", "bounds", "check_facts", "check_usage", "cost", "rates"]
 
 _NOTHING, _ONE = Decimal(0), Decimal(1)
 _ROUNDING = Context(prec=100)
@@ -102,7 +102,8 @@ def cost(
     """
     if usage is None or facts is None:
         return None
-    _check(usage, facts)
+    check_usage(usage)
+    check_facts(facts)
     faults = _faults(usage)
     if facts.prices is None:
         faults.append("prices")
@@ -118,12 +119,17 @@ def cost(
     return replace(found, total=None, missing=(*found.missing, "final output tokens"))
 
 
-def _check(usage: Any, facts: Any) -> None:
+def check_usage(usage: Any) -> None:
+    """Raise for an SDK's usage, or a mapping of one, in the place of ours."""
     if not isinstance(usage, Usage):
         raise TypeError(
             f"usage must be a smartclient.wire.Usage, not {type(usage).__name__}; "
             "a report has it as report.usage"
         )
+
+
+def check_facts(facts: Any) -> None:
+    """Raise for a model's name in the place of its facts."""
     if not isinstance(facts, ModelFacts):
         raise TypeError(
             f"facts must be ModelFacts, not {type(facts).__name__}; "
