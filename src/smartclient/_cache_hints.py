@@ -13,6 +13,9 @@ _MODES: tuple[Literal["cautious"], Literal["full"]] = ("cautious", "full")
 _STATIC = ("tools", "system")
 """Messages are never the same in every call."""
 
+_TTLS = ("5m", "1h", "30m", "12h")
+"""Anthropic's marks, then OpenAI's; other caches take none."""
+
 Tier: TypeAlias = Literal["tools", "system", "messages"]
 """The order in which a prompt is put together; a change loses its own tier and those after it."""
 
@@ -25,8 +28,8 @@ class CacheHints(Struct, frozen=True, kw_only=True):
             marks what is likely to be sent again, from the first call on.
         static: Parts of the prompt that are the same in every call, such as
             `("tools", "system")`; they are marked from the first call on in either mode.
-        ttls: Times to live that may be chosen, such as `("5m",)`; `None` for every one that
-            the model has.
+        ttls: Times to live that may be chosen, `5m` and `1h` of Anthropic's models, `30m` and
+            `12h` of OpenAI's; `None` for every one that the model has.
         single_flight: Seconds that a call waits at most while another one is writing the
             beginning that both share; `None` lets them all write it.
         diagnostics: Ask the provider itself why a prompt was not read, and put its answer into
@@ -39,7 +42,7 @@ class CacheHints(Struct, frozen=True, kw_only=True):
 
     mode: Literal["cautious", "full"] = "cautious"
     static: tuple[Literal["tools", "system"], ...] = ()
-    ttls: tuple[str, ...] | None = None
+    ttls: tuple[Literal["5m", "1h", "30m", "12h"], ...] | None = None
     single_flight: float | None = None
     diagnostics: bool = False
 
@@ -48,7 +51,7 @@ class CacheHints(Struct, frozen=True, kw_only=True):
             raise ValueError(f'mode must be "cautious" or "full", not {self.mode!r}')
         _check_names("static", self.static, _STATIC)
         if self.ttls is not None:
-            _check_names("ttls", self.ttls, None)
+            _check_names("ttls", self.ttls, _TTLS)
             if not self.ttls:
                 raise ValueError("ttls must name at least one; use None for every one")
         _check_wait(self.single_flight)
@@ -84,11 +87,11 @@ def hints_of(given: CacheHints | str | bool) -> CacheHints:
     return CacheHints(mode="full" if given == "full" else "cautious")
 
 
-def _check_names(name: str, given: object, known: tuple[str, ...] | None) -> None:
+def _check_names(name: str, given: object, known: tuple[str, ...]) -> None:
     if not isinstance(given, (tuple, list)) or not all(isinstance(one, str) for one in given):
         raise TypeError(f"{name} must be a tuple of strings, not {type(given).__name__}")
     for one in given:
-        if known is not None and one not in known:
+        if one not in known:
             raise ValueError(f"{name} must name {', '.join(known)}, not {one!r}")
 
 

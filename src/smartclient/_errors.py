@@ -288,3 +288,8 @@ class IncompleteStreamError(SmartClientError):
     def __init__(self, message: str, *, partial: Any = None) -> None:
         self.partial = partial
         super().__init__(message)
+
+
+for _error in [one for one in globals().values() if isinstance(one, type)]:
+    if issubclass(_error, SmartClientError):
+        _error.__module__ = "smartclient"  # where users know it from, in tracebacks too

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,9 @@ STAGES = (
     "prepare pace pool dns tcp tls send gateway tokenize route queue prefill ttft decode backoff"
 ).split()
 """Every stage, in the order in which a call passes them; `docs/explanation/architecture.md`."""
+
+
+_PLAIN_BARS = {ord("▇"): "#", ord("·"): "."}
 
 
 class Stage(Struct, frozen=True):
@@ -129,7 +133,8 @@ class CallReport(Struct, frozen=True, kw_only=True):
         cost_at_least: Dollars of what is known.
         cost_missing: What is not known: a price, the final counts of an answer that was cut.
         cache: What became of the prompt cache, where somebody looked.
-        budget_left: Of each budget of the call: dollars, tokens or requests.
+        budget_left: Of each budget of the call, by its name: dollars, tokens or requests. Of
+            several with one name, the later ones are `app 2`, `app 3`.
         downgraded: What a budget without room changed in the request.
         tags: Of the `smartclient.scope` blocks that the call was made in, the outermost first.
         finish: Why the model stopped, in the provider's word.
@@ -181,7 +186,8 @@ class CallReport(Struct, frozen=True, kw_only=True):
         return "\n".join([*self._heading(), *self._bars(width), *self._totals()])
 
     def __str__(self) -> str:
-        return self.waterfall()
+        """The waterfall, in characters that stdout has."""
+        return _sayable(self.waterfall())
 
     def _heading(self) -> list[str]:
         took = "" if self.duration is None else f"  {_ms(self.duration)}"
@@ -264,6 +270,17 @@ class Later:
             self._made.setdefault("report", make())  # in one step: others may ask at once
             self._make = None  # with what it was made of
         return self._made["report"]
+
+
+def _sayable(text: str) -> str:
+    """`text` for a terminal or a pipe that may know no bars, or not every name."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        plain = text.translate(_PLAIN_BARS)
+        return plain.encode(encoding, "backslashreplace").decode(encoding)
+    return text
 
 
 def _amount(unit: str, number: float) -> str:

@@ -17,6 +17,8 @@ from smartclient._cache_hints import CacheHints, hints_of
         ({"static": "system"}, TypeError, "static must be a tuple"),
         ({"ttls": ()}, ValueError, "at least one"),
         ({"ttls": "5m"}, TypeError, "ttls must be a tuple"),
+        ({"ttls": ("10m",)}, ValueError, "ttls must name 5m, 1h, 30m, 12h, not '10m'"),
+        ({"ttls": ("5m", "24h")}, ValueError, "not '24h'"),
         ({"single_flight": 0}, ValueError, "above 0 s"),
         ({"single_flight": 601}, ValueError, "at most 600"),
         ({"single_flight": float("nan")}, ValueError, "above 0 s"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import pickle
+import traceback
 
 import pytest
 
+import smartclient
 from smartclient import _errors
 from smartclient._errors import (
     AuthenticationError,
@@ -123,3 +125,17 @@ def test_only_a_whole_request_may_have_been_processed(sent, doubtful):
 
 def test_the_bound_of_an_event_is_told_in_bytes():
     assert "1,048,576 bytes" in str(EventTooLargeError(limit=1 << 20))
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (ExchangeError("gone", kind="closed", sent="all"), "smartclient.ExchangeError"),
+        (RefusedError("over"), "smartclient.RefusedError"),
+        (smartclient.stores.StoreError("away"), "smartclient.stores.StoreError"),
+        (smartclient.tokens.DownloadError("late"), "smartclient.tokens.DownloadError"),
+    ],
+)
+def test_a_traceback_names_an_error_as_it_is_imported(error, name):
+    assert traceback.format_exception_only(error)[0].startswith(f"{name}: ")
+    assert type(pickle.loads(pickle.dumps(error))) is type(error)

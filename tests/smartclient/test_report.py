@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 import weakref
 from decimal import Decimal
 
@@ -249,3 +251,23 @@ def test_report_once_made_keeps_nothing_that_it_was_made_of():
     later.get()
 
     assert watched() is None
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_a_report_can_be_printed_wherever_stdout_goes(encoding, monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding, write_through=True))
+
+    print(a_report(model="m\u2603\ud800", stages={"ttft": Stage(0.0, 1.0), "tls": Stage(0.0, 0.0)}))
+
+    told = written.getvalue().decode(encoding)
+    assert "\\ud800" in told
+    assert "\n  ttft     ###" in told
+    assert "\n  tls      ." in told
+
+
+def test_bars_are_drawn_where_stdout_has_them(monkeypatch):
+    for stdout in (io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO(), None):
+        monkeypatch.setattr(sys, "stdout", stdout)
+
+        assert str(a_report()) == a_report().waterfall()

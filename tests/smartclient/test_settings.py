@@ -33,6 +33,7 @@ def test_options_are_put_into_the_settings():
     ("name", "message"),
     [
         pytest.param("max_retry", "no setting 'max_retry'; did you mean 'max_retries'", id="near"),
+        pytest.param("budget", "no setting 'budget'; did you mean 'budgets'", id="of-a-scope"),
         pytest.param("zzz", "known are timeout, max_retries", id="far"),
     ],
 )

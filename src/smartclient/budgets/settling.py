@@ -181,9 +181,10 @@ def _note(
 ) -> None:
     """Note what is left of each budget, by its name, and who may have to warn."""
     for counter, account, balance in zip(part.counters, part.accounts, balances, strict=True):
-        name = counter.budget.name
-        if name in left:  # of another account: one of the same is there once
-            name = f"{name} {len(left) + 1}"
+        name, number = counter.budget.name, 1
+        while name in left:  # of another account: one of the same is there once
+            number += 1
+            name = f"{counter.budget.name} {number}"
         left[name] = left_of(account, balance)
         if counter.is_due(balance):
             due.append((counter, account, balance))

@@ -40,5 +40,17 @@ def named(per: Per) -> str:
     if per is None:
         return "in all"
     if not isinstance(per, str):
-        return f"in {per:g} s"
-    return f"{'an' if per == 'hour' else 'a'} {per}"
+        return _length(per)
+    return _one(per)
+
+
+def _one(name: str) -> str:
+    return f"{'an' if name == 'hour' else 'a'} {name}"
+
+
+def _length(seconds: float) -> str:
+    """Such as `in 15 minutes`: in the longest unit of which it is a whole number."""
+    for name, unit in reversed(_SECONDS.items()):
+        if seconds and not seconds % unit:
+            return f"in {seconds / unit:,.0f} {name}s" if seconds > unit else _one(name)
+    return f"in {seconds:g} s"

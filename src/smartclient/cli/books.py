@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 from ..ledger import Ledger, Total
@@ -17,7 +18,7 @@ _Groups: TypeAlias = "list[tuple[str, dict[str | None, Total]]]"
 _NONE = "(none)"
 _COLUMNS = (
     "by key calls failed attempts uncached cache_read cache_write output reasoning dollars "
-    "unpriced partial dollars_saved"
+    "dollars_at_least unpriced partial dollars_saved"
 ).split()
 
 
@@ -62,7 +63,8 @@ def _told(by: str, key: str | None, one: Total) -> dict[str, Any]:
         "cache_write": sum(one.cache_write.values()),
         "output": one.output,
         "reasoning": one.reasoning,
-        "dollars": plain(one.cost),
+        "dollars": None if one.unpriced else plain(one.cost),
+        "dollars_at_least": plain(_known(one)),
         "unpriced": one.unpriced,
         "partial": one.partial,
         "dollars_saved": plain(one.savings),
@@ -102,6 +104,10 @@ def _row(key: str | None, one: Total) -> list[str]:
 
 def _cost(one: Total) -> str:
     """A sum that may be more than what is known says so."""
-    if one.unpriced and not one.cost:
-        return dollars(None)
-    return f"{'>=' if one.unpriced else ''}{dollars(one.cost)}"
+    known = _known(one)
+    return f"{'>=' if one.unpriced and known is not None else ''}{dollars(known)}"
+
+
+def _known(one: Total) -> Decimal | None:
+    """`None` where nothing is known: 0 would say that it was free."""
+    return None if one.unpriced and not one.cost else one.cost

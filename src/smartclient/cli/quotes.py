@@ -223,6 +223,8 @@ def _cacheable(facts: ModelFacts, prefix: int) -> tuple[str | None, int | None, 
 
 def _remarks(facts: ModelFacts, one: _One) -> Iterator[str]:
     body, counted, output = one.request.body, one.counted, one.output
+    if one.request.remark is not None:
+        yield one.request.remark
     window, longest = facts.context_window, facts.max_output_tokens
     bounds = [(window, output or 0), (facts.max_input_tokens, 0)]
     known = [(bound, more) for bound, more in bounds if bound is not None]

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -47,6 +48,7 @@ class WrittenRequest(Struct, frozen=True, kw_only=True):
         model: The one that it names.
         max_output: Output tokens that it allows, of all its answers together.
         is_batch: It is one of a batch.
+        remark: Why it may be no request, though it is JSON.
     """
 
     place: str
@@ -55,6 +57,7 @@ class WrittenRequest(Struct, frozen=True, kw_only=True):
     model: str | None = None
     max_output: int | None = None
     is_batch: bool = False
+    remark: str | None = None
 
 
 def requests_in(name: str, *, as_text: bool = False) -> Iterator[WrittenRequest]:
@@ -183,7 +186,16 @@ def _request(found: Any, place: str) -> WrittenRequest:
         model=model,
         max_output=_max_output(body),
         is_batch=inner is not None,
+        remark=_remark(body),
     )
+
+
+def _remark(body: Mapping[str, Any]) -> str | None:
+    if any(name in body for name in _HAVE):
+        return None
+    near = [(name, get_close_matches(name, _HAVE, n=1)) for name in body]
+    meant = next((f"; did you mean {found[0]!r} by {name!r}?" for name, found in near if found), "")
+    return f"no messages, input or prompt, so only the rest is counted{meant}"
 
 
 def _max_output(body: Mapping[str, Any]) -> int | None:

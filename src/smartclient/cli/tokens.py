@@ -17,7 +17,7 @@ from .tables import shown, table
 
 __all__ = ["Counted", "add_command", "run"]
 
-_MOST_UNKNOWN = 10  # paths that are listed of a file
+_MOST_UNKNOWN = 10  # paths that are listed of a file, and remarks
 _EXAMPLES = """examples:
   smartclient tokens request.json
   smartclient tokens --model claude-opus-5-5 prompts/*.txt
@@ -65,6 +65,7 @@ class Counted:
         self.kinds: Counter[str] = Counter()
         self.parts: Counter[str] = Counter()
         self.unknown: list[str] = []
+        self.remarks: list[str] = []
 
     def add(self, request: WrittenRequest) -> None:
         """Count one more."""
@@ -81,6 +82,8 @@ class Counted:
         self.parts.update(parts_of(request.body, request.endpoint, counting))
         room = _MOST_UNKNOWN + 1 - len(self.unknown)
         self.unknown += [f"{request.place}: {path}" for path in counted.unknown[:room]]
+        if request.remark is not None and len(self.remarks) <= _MOST_UNKNOWN:
+            self.remarks.append(f"{request.place}: {request.remark}")
 
     def join(self, other: Counted) -> None:
         """Count in what another counted."""
@@ -102,6 +105,7 @@ class Counted:
             "kinds": dict(self.kinds),
             "parts": dict(self.parts),
             "unknown": self.unknown,
+            "remarks": self.remarks,
         }
 
 
@@ -149,7 +153,9 @@ def _as_json(found: list[Counted]) -> Iterator[str]:
 
 
 def _without_paths(total: Counted) -> dict[str, Any]:
-    return {name: value for name, value in total.to_dict().items() if name != "unknown"}
+    return {
+        name: value for name, value in total.to_dict().items() if name not in ("unknown", "remarks")
+    }
 
 
 def _as_text(found: list[Counted], catalog: Catalog) -> Iterator[str]:
@@ -188,6 +194,12 @@ def _remarks(found: list[Counted], catalog: Catalog) -> Iterator[str]:
         yield from (f"  {shown(path, longest=None)}" for path in paths[:_MOST_UNKNOWN])
         if len(paths) > _MOST_UNKNOWN:
             yield "  and more"
+    remarks = list(dict.fromkeys(remark for one in found for remark in one.remarks))
+    if remarks:
+        yield ""
+        yield from (shown(remark, longest=None) for remark in remarks[:_MOST_UNKNOWN])
+        if len(remarks) > _MOST_UNKNOWN:
+            yield "and more"
     hint = list(without_vocabulary(one.model for one in found))
     if hint:
         yield ""

@@ -23,7 +23,7 @@ from .marks import allows_explicit_only, cache_key, check_own_marks, marked
 from .placing import Plan, Rules, place
 from .terms import Terms, terms_of
 from .verifying import begun, ended
-from .walk import walk
+from .walk import ENDPOINTS, walk
 
 __all__ = ["Hinted", "Hinter"]
 
@@ -61,6 +61,8 @@ class Hinter:
         Raises:
             RefusedError: The caller's own marks would be refused.
         """
+        if endpoint not in ENDPOINTS:
+            return None  # a format whose prompts nobody can read here
         book = self.lanes.book((scope, endpoint, model), lambda: terms_of(facts, endpoint=endpoint))
         outline = outline_of(payload)
         likely = None if outline is None else book.likely(outline)

@@ -11,13 +11,14 @@ import msgspec
 from . import anthropic_walk, openai_walk
 from .blocks import Tier, Walk
 
-__all__ = ["fingerprints", "walk"]
+__all__ = ["ENDPOINTS", "fingerprints", "walk"]
 
 _WALKS: Mapping[str, Callable[..., Walk | None]] = {
     "anthropic.messages": anthropic_walk.walk_messages,
     "openai.chat": openai_walk.walk_chat,
     "openai.responses": openai_walk.walk_responses,
 }
+ENDPOINTS = tuple(_WALKS)
 # What encoding raises of values that cannot be sent.
 _UNSENDABLE = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
 
@@ -43,9 +44,15 @@ def walk(
 
     Returns:
         `None` where the payload has no shape that is known, or cannot be sent.
+
+    Raises:
+        ValueError: There is no such `endpoint`.
     """
     read = _WALKS.get(endpoint)
-    if read is None or not isinstance(payload, Mapping):
+    if read is None:
+        raise ValueError(_unknown(endpoint))
+    body: Any = payload
+    if not isinstance(body, Mapping):
         return None
     named = payload.get("model")
     name = named if isinstance(named, str) else model or ""
@@ -56,6 +63,15 @@ def walk(
         return read(payload, name, fields, earlier)
     except _UNSENDABLE:
         return None
+
+
+def _unknown(endpoint: object) -> str:
+    from difflib import get_close_matches
+
+    near = [one for one in ENDPOINTS if isinstance(endpoint, str) and endpoint in one.split(".")]
+    near += get_close_matches(str(endpoint), ENDPOINTS, n=1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    return f"endpoint must be one of {', '.join(ENDPOINTS)}, not {endpoint!r:.40}{meant}"
 
 
 def fingerprints(found: Walk) -> dict[Tier, bytes]:

@@ -18,6 +18,8 @@ class StoreError(SmartClientError):
         maybe_done: It may have done it all the same.
     """
 
+    __module__ = "smartclient.stores"  # where users know it from
+
     def __init__(self, message: str, *, maybe_done: bool = False) -> None:
         self.maybe_done = maybe_done
         super().__init__(message)

@@ -97,10 +97,10 @@ def count(
         Three quantiles, and how they came about.
 
     Raises:
-        TypeError: `model` is no text.
+        TypeError: There is no `payload`, or `model` is no text.
         ValueError: There is no such `endpoint`.
     """
-    _check(model, endpoint)
+    _check(payload, model, endpoint)
     body = as_body(payload)
     name = bare_name(model)
     chosen = endpoint or endpoint_of(body, name)
@@ -111,7 +111,9 @@ def count(
     return calibrator.corrected(counted, provider=provider or _provider(chosen), model=name)
 
 
-def _check(model: Any, endpoint: Any) -> None:
+def _check(payload: Any, model: Any, endpoint: Any) -> None:
+    if payload is None:
+        raise TypeError("payload must be a request's body or text, not NoneType")
     if not isinstance(model, str):
         raise TypeError(f"model must be text, not {type(model).__name__}")
     if endpoint is not None and endpoint not in _ENDPOINTS:

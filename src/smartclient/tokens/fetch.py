@@ -22,6 +22,8 @@ _LARGEST = 32 << 20  # bytes; the largest vocabulary has 3.6 million
 class DownloadError(SmartClientError):
     """A vocabulary could not be fetched; texts are estimated as before."""
 
+    __module__ = "smartclient.tokens"  # where users know it from
+
 
 def download(
     encoding: Encoding = "o200k_base", *, timeout: float = 60.0, url: str | None = None

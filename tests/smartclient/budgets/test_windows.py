@@ -43,6 +43,9 @@ def test_the_end_of_a_window_is_in_the_next():
         pytest.param("hour", "an hour", 3600.0, id="hour"),
         pytest.param("month", "a month", 31 * 86_400.0, id="month"),
         pytest.param(90, "in 90 s", 90.0, id="seconds"),
+        pytest.param(900, "in 15 minutes", 900.0, id="minutes"),
+        pytest.param(3600, "an hour", 3600.0, id="seconds-of-an-hour"),
+        pytest.param(7 * 86_400.0, "in 7 days", 604_800.0, id="days"),
         pytest.param(None, "in all", inf, id="for-ever"),
     ],
 )

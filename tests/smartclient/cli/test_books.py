@@ -36,7 +36,8 @@ def test_it_is_added_up_by_each_column(told, a_ledger):
         ("day", "2026-11-29", 3),
         ("provider", "anthropic", 2), ("provider", "openai", 1),
     ]  # fmt: skip
-    assert found[0]["dollars"] == "0.1000000001"
+    assert (found[0]["dollars"], found[0]["dollars_at_least"]) == (None, "0.1000000001")
+    assert (found[2]["dollars"], found[2]["dollars_at_least"]) == ("0.0000000001",) * 2
     assert (found[0]["unpriced"], found[0]["cache_write"]) == (1, 6)
 
 
@@ -60,6 +61,17 @@ def test_a_sum_that_may_be_more_says_so(run, a_ledger):
     assert "unpriced: 1 call that may have cost more" in out
     assert "cut: 1 call, of at least the tokens that are counted." in out
     assert "passed over: 1 line that cannot be read." in out
+
+
+def test_what_is_not_known_at_all_is_no_amount(run, told, a_ledger):
+    path = a_ledger(*CALLS)
+
+    ours = next(one for one in told("cost", "--ledger", path)["totals"] if one["key"] == "ours")
+    _, out, _ = run("cost", "--ledger", path, "--by", "model", "--csv")
+
+    assert (ours["dollars"], ours["dollars_at_least"], ours["unpriced"]) == (None, None, 1)
+    [row] = [row for row in csv.DictReader(out.splitlines()) if row["key"] == "ours"]
+    assert (row["dollars"], row["dollars_at_least"]) == ("", "")
 
 
 def test_all_columns_are_shown_where_none_is_chosen(run, a_ledger):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,28 @@ def test_a_full_disk_is_a_sentence(a_file):
 
     assert done.returncode == 2
     assert done.stderr == b"smartclient cost: stdout cannot be written: No space left on device\n"
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize("asked", ["--version", "--help"])
+def test_on_a_full_disk_so_is_what_was_only_asked(asked, unbuffered, monkeypatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+
+    with FULL.open("wb") as full:
+        arguments = [sys.executable, "-m", "smartclient", asked]
+        done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, timeout=60)
+
+    assert done.returncode == 2
+    assert done.stderr == b"smartclient: stdout cannot be written: No space left on device\n"
+
+
+def test_it_says_which_version_it_is(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"smartclient {version('smartclient')}\n"
 
 
 def test_a_terminal_obeys_nothing_in_a_complaint(run):

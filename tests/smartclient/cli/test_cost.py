@@ -144,3 +144,10 @@ def test_a_missing_vocabulary_is_told_with_its_remedy(run, a_file, monkeypatch, 
     _, out, _ = run(command, a_file("Hello", "a.txt"), "--text", "--model", "gpt-4o")
 
     assert ("pip install 'smartclient[tokens]'" in out) is not is_there
+
+
+def test_json_that_is_no_request_is_priced_with_a_remark(told, a_file):
+    [one] = told("cost", "--model", "gpt-5.1", a_file({"promt": "Hi"}))
+
+    assert one["input_p50"] > 0
+    assert [remark for remark in one["remarks"] if "did you mean 'prompt' by 'promt'?" in remark]

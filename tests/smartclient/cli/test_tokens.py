@@ -103,3 +103,22 @@ def test_a_model_of_ones_own_is_known_by_a_file(told, a_file):
     [one] = told("tokens", "--catalog", prices, "--model", "ours", a_file(a_chat()))["files"]
 
     assert (one["model"], one["sources"]) == ("ours", {"heuristic": 1})
+
+
+def test_json_that_is_no_request_is_counted_with_a_remark(run, told, a_file):
+    path = a_file({"mesages": [{"role": "user", "content": "Hi"}]})
+
+    [one] = told("tokens", "--model", "gpt-5.1", path)["files"]
+    _, text, _ = run("tokens", "--model", "gpt-5.1", path)
+
+    remark = "no messages, input or prompt, so only the rest is counted; did you mean 'messages'"
+    assert (one["p50"] > 0, one["remarks"]) == (True, [f"{path}: {remark} by 'mesages'?"])
+    assert one["remarks"][0] in text
+    assert told("tokens", a_file(a_chat()))["files"][0]["remarks"] == []
+
+
+def test_of_many_such_lines_some_are_told(run, a_file):
+    _, text, _ = run("tokens", "--model", "gpt-5.1", a_file('{"a": 1}\n' * 50))
+
+    assert text.count("no messages, input or prompt") == 10
+    assert "\nand more" in text

@@ -302,10 +302,11 @@ def test_what_is_left_is_in_the_record_of_the_call():
     }
 
 
-def test_two_budgets_of_one_name_are_told_apart():
-    trace = Spending(Budget(tokens=100), Budget(tokens=200)).call(used=6)
+def test_budgets_of_one_name_are_told_apart():
+    names = ("app 3", "app", "app", "app")
+    trace = Spending(*(Budget(name=name, tokens=100) for name in names)).call(used=6)
 
-    assert trace.budget_left == {"budget": {"tokens": 94}, "budget 2": {"tokens": 194}}
+    assert list(trace.budget_left) == ["app 3", "app", "app 2", "app 4"]
 
 
 def test_a_window_that_is_over_is_counted_anew():

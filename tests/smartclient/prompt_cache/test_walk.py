@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smartclient._call import Headers
+from smartclient.prompt_cache import CacheHints
+from smartclient.prompt_cache.hinting import Hinter
 from smartclient.prompt_cache.walk import fingerprints, walk
 from tests.smartclient.prompt_cache.payloads import (
     ENDPOINTS,
@@ -45,8 +47,26 @@ def test_what_has_no_known_shape_or_cannot_be_sent_has_no_walk(payload):
     assert walk(payload, endpoint="openai.chat") is None
 
 
-def test_another_endpoint_has_no_walk():
-    assert walk(messages("hi"), endpoint="cohere.chat") is None
+@pytest.mark.parametrize(
+    ("endpoint", "told"),
+    [
+        ("anthropic", r"not 'anthropic'; did you mean 'anthropic.messages'\?"),
+        ("responses", r"did you mean 'openai.responses'\?"),
+        ("openai.chats", r"did you mean 'openai.chat'\?"),
+        ("cohere", "one of anthropic.messages, openai.chat, openai.responses, not 'cohere'$"),
+        (None, "not None$"),
+    ],
+)
+def test_a_format_that_nobody_can_read_is_told_where_it_is_given(endpoint, told):
+    with pytest.raises(ValueError, match=told):
+        walk(messages("hi"), endpoint=endpoint)
+
+
+def test_hints_leave_a_format_alone_that_only_an_extension_knows():
+    hinter = Hinter(CacheHints())
+
+    known = {"model": "m", "scope": (), "headers": (), "facts": None, "now": 0.0}
+    assert hinter.look(messages("hi"), endpoint="cohere.chat", **known) is None
 
 
 def test_a_payload_that_holds_itself_has_no_walk():

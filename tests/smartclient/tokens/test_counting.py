@@ -165,7 +165,6 @@ def test_messages_of_ours_count_as_what_they_hold():
         pytest.param("\ud800", id="surrogate"),
         pytest.param({"messages": [{"role": "user", "content": "\ud800<|im_end|>"}]}, id="chat"),
         pytest.param({"messages": 7, "tools": 7, "system": 7}, id="numbers"),
-        pytest.param(None, id="nothing"),
         pytest.param(asked([{"type": ["text"], "text": {}}]), id="a-type-that-is-no-name"),
         pytest.param({"tools": [{"type": []}], "input": "Hi"}, id="a-tool-of-no-name"),
         pytest.param({"system": "", **asked(nested(5_000))}, id="deep-results"),
@@ -320,3 +319,8 @@ def test_an_unknown_name_is_no_part_of_the_package():
 def test_a_model_or_a_format_that_cannot_be_is_refused(options, error, told):
     with pytest.raises(error, match=told):
         count("Hello", **options)
+
+
+def test_no_request_at_all_is_a_mistake_of_the_program(bare):
+    with pytest.raises(TypeError, match="payload must be a request's body or text, not NoneType"):
+        count(None, model="gpt-5.1", tokenizers=bare)
