@@ -90,6 +90,17 @@ def test_an_automatic_cache_is_read_in_its_steps(proof, api, way):
     assert [told(one).written for one in reports] == [{}] * 5
 
 
+@ways("messages", "chat", "responses")
+def test_a_second_conversation_that_begins_like_the_first_misses_nothing(proof, api, way):
+    one = proof(api, way=way)
+    one.chat(8, SYSTEM)
+
+    again = one.chat(3, SYSTEM)
+
+    assert [each.cache.miss for each in again] == [None] * 3
+    assert told(again[0]).read == again[0].usage.input_tokens
+
+
 # Many blocks in one turn.
 
 TOOL = {"name": "look", "description": SYSTEM, "input_schema": {"type": "object"}}
