@@ -327,7 +327,6 @@ def attempt_report(
     attempt: Attempt, *, since: float, server: Mapping[str, Stage], priced: Cost | None = None
 ) -> AttemptReport:
     """What one attempt came to, with times from `since`."""
-    served = attempt.asked if attempt.served is None else attempt.served.over(attempt.asked)
     ended = attempt.ended if attempt.ended is not None else attempt.started
     return AttemptReport(
         number=attempt.number,
@@ -340,7 +339,7 @@ def attempt_report(
         reused=attempt.timeline.reused,
         stages=dict(server) | timeline_stages(attempt.timeline, since=since),
         model=attempt.model,
-        served=served,
+        served=attempt.billed_as,
         usage=attempt.usage,
         priced=priced,
     )

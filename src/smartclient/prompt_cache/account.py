@@ -7,15 +7,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from .. import wire
 from .._call import Attempt
 from ..catalog.facts import ModelFacts
-from ..wire import Usage
+from ..wire import Served, Usage
 from .drift import Drift, drift
 from .lanes import Ticket
 from .misses import Evidence, classify
 from .placing import Plan
-from .savings import Served, savings
+from .savings import STANDARD, savings
 from .terms import LOOKBACK, STEP, Terms
 
 __all__ = ["Account", "account"]
@@ -50,8 +49,7 @@ def account(
     usage = attempt.usage
     if usage is None or usage.cache_read is None:
         return Account()
-    told = (attempt.served or wire.Served()).over(attempt.asked)
-    served = Served(service_tier=told.service_tier, geo=told.geo, speed=told.speed)
+    served = attempt.billed_as or STANDARD
     saved = savings(usage, facts, served=served)
     miss = classify(_evidence(ticket, plan, terms, facts, usage, served, overlaps, diagnosis))
     found = miss.drift if miss is not None else None
