@@ -176,6 +176,21 @@ def test_turns_of_forty_positions_are_read_whole_too(proof):
         assert told(turn).read == before.usage.input_tokens
 
 
+def test_with_one_place_left_it_goes_where_it_pays_and_the_look_back_is_told(proof):
+    """The mark that reads what was written cannot write the end, 25 positions behind it."""
+    one, said = proof(), [says("user", [text("Begin. " * 400)])]
+    system = [text(f"{n} rule " * 300, ttl="5m") for n in range(3)]
+    for number in range(5):
+        one.ask(tools=[TOOL], system=system, messages=said)
+        one.clock.advance(20)
+        said = said + many_calls(number, 12, is_alternating=True)
+
+    whole = one.reports[0].usage.input_tokens
+    assert [told(each).read for each in one.reports[:3]] == [0, whole, whole]
+    assert one.reports[3].cache.miss == "lookback_overflow"
+    assert told(one.reports[4]).read == one.reports[2].usage.input_tokens
+
+
 # What is left alone.
 
 
