@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
 __all__ = ["CacheHints", "Tier", "checked_hints", "hints_of"]
 
 _MODES: tuple[Literal["cautious"], Literal["full"]] = ("cautious", "full")
+
+_STATIC = ("tools", "system")
+"""Messages are never the same in every call."""
 
 Tier: TypeAlias = Literal["tools", "system", "messages"]
 """The order in which a prompt is put together; a change loses its own tier and those after it."""
@@ -35,7 +38,7 @@ class CacheHints(Struct, frozen=True, kw_only=True):
     """
 
     mode: Literal["cautious", "full"] = "cautious"
-    static: tuple[Tier, ...] = ()
+    static: tuple[Literal["tools", "system"], ...] = ()
     ttls: tuple[str, ...] | None = None
     single_flight: float | None = None
     diagnostics: bool = False
@@ -43,7 +46,7 @@ class CacheHints(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.mode not in _MODES:
             raise ValueError(f'mode must be "cautious" or "full", not {self.mode!r}')
-        _check_names("static", self.static, get_args(Tier))
+        _check_names("static", self.static, _STATIC)
         if self.ttls is not None:
             _check_names("ttls", self.ttls, None)
             if not self.ttls:
