@@ -16,7 +16,6 @@ from ._settings import Settings
 from .report import CallReport, Later
 
 if TYPE_CHECKING:  # most programs have no budget, and count no tokens
-    from .policies.budget import Budgets
     from .tokens import Calibrator
 
 __all__ = ["Pipeline", "finish_at_exit"]
@@ -38,7 +37,6 @@ class Pipeline:
         self._newest: Later | None = None
         self._calibrators: list[Calibrator] = []
         self.leftovers: deque[Flow[None]] = deque()
-        self._budgets: Budgets | None = None
         # Two chains, so that calls without scope and budget pay for neither.
         self._limited: Next | None = None
         self._chain = self._limited_chain() if settings.budgets else compose(self._policies([]))
@@ -73,10 +71,8 @@ class Pipeline:
         return (yield from self._limited_chain()(replace(call, scope=scope)))
 
     def finish(self) -> Flow[None]:
-        """Do what dropped bodies left to do, and what stores are owed."""
+        """Do what dropped bodies left to do."""
         yield from finish(self.leftovers)
-        if self._budgets is not None:
-            yield from self._budgets.finish()
 
     def _limited_chain(self) -> Next:
         """With the policies of scopes and budgets, made when they are first needed."""
@@ -84,7 +80,7 @@ class Pipeline:
             from .policies.budget import Budgets
             from .policies.deadline import Deadlines
 
-            self._budgets = Budgets(
+            budgets = Budgets(
                 clock=self.clock,
                 leftovers=self.leftovers,
                 budgets=self.settings.budgets,
@@ -92,7 +88,7 @@ class Pipeline:
                 catalog=self.settings.catalog,
             )
             # The deadline first: it bounds the wait for a budget too.
-            self._limited = compose(self._policies([Deadlines(clock=self.clock), self._budgets]))
+            self._limited = compose(self._policies([Deadlines(clock=self.clock), budgets]))
         return self._limited
 
     def _policies(self, limits: list[Policy]) -> list[Policy]:
@@ -150,16 +146,27 @@ def finish_at_exit(pipeline: Callable[[], Pipeline | None]) -> None:
         pipeline: A weak reference. One that was collected is not finished then: it may be
             collected in any thread, whatever locks that holds.
     """
+    failures: dict[int, Exception] = {}
     alive = pipeline()
     while alive is not None and alive.leftovers:
-        _finish_now(alive.leftovers.popleft())
+        _finish_now(alive.leftovers.popleft(), failures)
 
 
-def _finish_now(flow: Flow[None]) -> None:
-    effect: Effect | None = next(flow, None)
+def _finish_now(flow: Flow[None], failures: dict[int, Exception]) -> None:
+    """Run `flow` as far as it only asks stores; one that failed is not asked again."""
     try:
+        effect: Effect | None = next(flow, None)
         while isinstance(effect, Ask):
-            effect = flow.send(effect.store.do(effect.operation))
+            store = effect.store
+            try:
+                if id(store) in failures:
+                    raise failures[id(store)]
+                answer = store.do(effect.operation)
+            except Exception as error:
+                failures[id(store)] = error
+                effect = flow.throw(error)
+            else:
+                effect = flow.send(answer)
     except StopIteration:
         return
     except Exception:  # the next one is due too

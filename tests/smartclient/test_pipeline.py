@@ -277,3 +277,14 @@ def test_a_counted_call_teaches_the_clients_calibrator():
     ended(reply)
 
     assert len(pipeline.calibrator) == 1
+
+
+def test_a_store_that_is_gone_is_waited_for_once_at_exit():
+    """A thousand dropped bodies must not take a thousand time-outs."""
+    pipeline, store = a_pipeline(), FailingStore()
+    store.is_down = True
+    pipeline.leftovers.extend([ask(store, Read((), 0.0)) for _ in range(3)])
+
+    finish_at_exit(weakref.ref(pipeline))
+
+    assert store.asked == ["Read"]

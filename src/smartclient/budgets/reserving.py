@@ -59,7 +59,7 @@ class Reserving:
 
         `None`: `reserve` has to see to it.
         """
-        if not plan.is_quick or self._settling.is_owing:
+        if not plan.is_quick:
             return None
         for counter in plan.counters:
             if counter.line.tickets:
@@ -184,8 +184,6 @@ class Reserving:
             if plan.has_twins:
                 group, accounts = _once_each(group, accounts)
             try:
-                if self._settling.is_owing and not (yield from self._settling.deliver(store)):
-                    raise StoreError("what it is owed could not be told")
                 reserved: Reserved = yield from ask(store, Reserve(accounts, amount, now, id))
             except StoreError as error:
                 self._settling.failed(store, error)

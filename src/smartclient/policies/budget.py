@@ -79,11 +79,6 @@ class Budgets:
         finally:
             failure = None  # its traceback has this frame
 
-    def finish(self) -> Flow[None]:
-        """Tell stores what they are owed."""
-        if self._settling.is_owing:
-            yield from self._settling.deliver()
-
     def _settled(self, call: Call, quote: Quote, hold: Hold, heard: Heard | None) -> Flow[None]:
         spent = bill(call.trace.attempts, quote, heard, self._quotes.tariff_of)
         return self._settling.settle(hold, spent, call.trace)

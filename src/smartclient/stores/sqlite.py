@@ -86,11 +86,12 @@ class SQLiteStore:
         check(operation)
         try:
             answer = self._once(lambda rows: rows.do(operation), writes=type(operation) is not Read)
-        except StoreError as error:
+        except BaseException as error:  # interrupted, for one
+            is_undone = isinstance(error, StoreError) and not error.maybe_done
             match operation:
                 case Settle(id) if id:
                     self._owed.add(operation)
-                case Reserve(id=id) if id and error.maybe_done:
+                case Reserve(id=id) if id and not is_undone:
                     self._owed.add(operation)
             raise
         if isinstance(operation, Settle):
