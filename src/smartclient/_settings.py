@@ -13,9 +13,9 @@ from msgspec.structs import force_setattr
 
 from ._cache_hints import CacheHints, checked_hints
 from ._call import Timeout
-from ._clock import Clock, SystemClock
+from ._clock import MOST_SECONDS, Clock, SystemClock
 from ._timeout_setting import timeout_of
-from .net.options import MOST_SECONDS, HttpVersion, NetOptions, identity_of
+from .net.options import HttpVersion, NetOptions, identity_of
 from .net.proxies import Proxies, find_proxies
 from .net.proxy import Proxy, proxy_of
 from .net.secret import hidden

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["Book", "Counter"]
 
 _MOST_TAGS = 10_000  # whose accounts are remembered; they may be users
-_GRACE = 86_400.0
-"""Seconds that an account outlives its window: calls that began in it end later."""
+_GRACE = 900.0
+"""Seconds that an account outlives its window: calls that began in it end later. What ends later
+still is booked nowhere, and nobody would ask for it; each minute of each tag has an account."""
 
 
 class Counter:
@@ -36,10 +37,10 @@ class Counter:
     def __init__(self, budget: Budget, tag: str | None) -> None:
         self.budget, self.tag, self.line = budget, tag, Line()
         window = "month" if budget.per == "month" else f"{length_of(budget.per):g}s"
-        self._prefix = quote(budget.name, safe=" ")
+        self._prefix = _quoted(budget.name)
         if budget.per is not None:
             self._prefix += f"/{window}"
-        self._suffix = "" if tag is None else f"#{quote(tag, safe=' ')}"
+        self._suffix = "" if tag is None else f"#{_quoted(tag)}"
         self._present = (1.0, 0.0, Account(""))  # a window that holds no time
         self._warned: tuple[str, float] = ("", 0.0)
         first = min(budget.warn_at, default=inf)
@@ -133,6 +134,11 @@ class Book:
 
     def state(self, tag: str | None, account: Account, balance: Balance) -> BudgetState:
         return self.counter(tag).state(account, balance)
+
+
+def _quoted(name: str) -> str:
+    # Lone surrogates too: a tag may be a user's name, or a file's.
+    return quote(name, safe=" ", errors="surrogatepass")
 
 
 def _reached(account: Account, balance: Balance) -> tuple[float, str]:

@@ -12,11 +12,12 @@ from .._call import Attempt, Call
 from ..catalog import Catalog, catalog_of
 from ..catalog.lookup import CatalogLike
 from ..stores import Amount
+from ..stores.sums import MOST
 from ..tokens import Calibrator, count
 from ..wire import Served
 from .tariff import Tariff, tariff_of
 
-__all__ = ["A_REQUEST", "DEFAULT_OUTPUT", "Quote", "Quotes", "is_free", "output_field"]
+__all__ = ["A_REQUEST", "DEFAULT_OUTPUT", "Quote", "Quotes", "amount_of", "is_free", "output_field"]
 
 DEFAULT_OUTPUT = 4_096
 """Output tokens that are held for a call that sets no limit, to a model without a known one."""
@@ -86,7 +87,7 @@ class Quotes:
         if tariff is not None and not tariff.knows(input_tokens):
             tariff = None
         cost = tariff.most(input_tokens, output) if tariff is not None else 0
-        amount = Amount(requests=1, tokens=input_tokens + output, nanodollars=cost)
+        amount = amount_of(input_tokens + output, cost)
         return Quote(amount, input_tokens, output, choices, tariff)
 
     def tariff(self, model: str | None, payload: Mapping[str, Any]) -> Tariff | None:
@@ -126,6 +127,13 @@ class Quotes:
         facts = self.catalog.model(call.model) if call.model else None
         own = None if facts is None else facts.max_output_tokens
         return DEFAULT_OUTPUT if own is None else own
+
+
+def amount_of(tokens: int, nanodollars: int) -> Amount:
+    """One call's; more than stores can count is the most that they can."""
+    if tokens > MOST or nanodollars > MOST:
+        tokens, nanodollars = min(tokens, MOST), min(nanodollars, MOST)
+    return Amount(requests=1, tokens=tokens, nanodollars=nanodollars)
 
 
 def is_free(call: Call) -> bool:

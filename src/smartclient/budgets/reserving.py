@@ -108,7 +108,7 @@ class Reserving:
         """Stand behind whoever waits already; `False`: there was no time for that."""
         if not wait.has_stood:
             for counter in counters:
-                if counter.line.tickets and counter.budget.on_limit == "wait":
+                if counter.line.is_waited_in and counter.budget.on_limit == "wait":
                     wait.stand(counter)
                     break
             else:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .._clock import checked_seconds
 from .._latch import Latch
 from . import sqlite_file
 from .changes import Changes
@@ -21,7 +22,7 @@ from .operations import Operation, Read, Reserve, Settle
 from .owed import Owed
 from .protocol import StoreError
 from .sqlite_rows import Rows
-from .sums import HOLD, check, checked_seconds
+from .sums import HOLD, check
 from .worker import Worker
 
 __all__ = ["SQLiteStore"]
