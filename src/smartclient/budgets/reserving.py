@@ -183,10 +183,14 @@ class Reserving:
             accounts = tuple([counter.account_at(now) for counter in group])
             if plan.has_twins:
                 group, accounts = _once_each(group, accounts)
+            asked_at = self._clock.monotonic()
             try:
+                resting = self._settling.rest_of(store)
+                if resting is not None:
+                    raise resting
                 reserved: Reserved = yield from ask(store, Reserve(accounts, amount, now, id))
             except StoreError as error:
-                self._settling.failed(store, error)
+                self._settling.failed(store, error, since=asked_at)
                 closed = [one.budget for one in group if not one.budget.is_open_on_failure]
                 if not closed:
                     continue  # not counted there

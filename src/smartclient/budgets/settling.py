@@ -20,6 +20,10 @@ from .state import left_of
 __all__ = ["Hold", "Part", "Settling"]
 
 
+_SILENT, _REST = 0.1, 1.0
+"""Seconds after which a failure was slow, and for which the store is not asked then."""
+
+
 class Part(Struct, frozen=True, gc=False):
     """What is held in one store."""
 
@@ -73,6 +77,7 @@ class Settling:
         self._pid, self._prefix = 0, ""
         self._numbers = count(1)
         self._failing: set[int] = set()
+        self._resting: dict[int, tuple[float, str]] = {}
 
     def new_id(self) -> str:
         """A name that no other reservation has, in whatever process."""
@@ -140,8 +145,23 @@ class Settling:
         for counter, account, balance in due:
             counter.warn(account, balance)
 
-    def failed(self, store: Store, error: StoreError) -> None:
-        """Warn, once until it answers again, that a store cannot be reached."""
+    def rest_of(self, store: Store) -> StoreError | None:
+        """Why `store` is not asked just now: it was silent a moment ago.
+
+        Else every call would wait for its time-out.
+        """
+        until, why = self._resting.get(id(store), (0.0, ""))
+        return StoreError(why) if why and self._clock.monotonic() < until else None
+
+    def failed(self, store: Store, error: StoreError, *, since: float | None = None) -> None:
+        """Warn, once until it answers again, that a store cannot be reached.
+
+        Args:
+            since: When it was asked; one that kept its caller waiting is left alone for a while.
+        """
+        now = self._clock.monotonic()
+        if since is not None and now - since >= _SILENT:
+            self._resting[id(store)] = (now + _REST, str(error))
         if id(store) in self._failing:
             return
         self._failing.add(id(store))
@@ -151,6 +171,7 @@ class Settling:
         """Take in that it can be reached."""
         if self._failing:
             self._failing.discard(id(store))
+            self._resting.pop(id(store), None)
 
 
 def _note(
