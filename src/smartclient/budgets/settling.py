@@ -6,6 +6,7 @@ import os
 from _thread import start_new_thread
 from collections.abc import Sequence
 from itertools import count
+from math import inf
 
 from msgspec import Struct
 
@@ -77,7 +78,7 @@ class Settling:
         self._pid, self._prefix = 0, ""
         self._numbers = count(1)
         self._failing: set[int] = set()
-        self._resting: dict[int, tuple[float, str]] = {}
+        self._silent_until: dict[int, float] = {}
 
     def new_id(self) -> str:
         """A name that no other reservation has, in whatever process."""
@@ -145,13 +146,9 @@ class Settling:
         for counter, account, balance in due:
             counter.warn(account, balance)
 
-    def rest_of(self, store: Store) -> StoreError | None:
-        """Why `store` is not asked just now: it was silent a moment ago.
-
-        Else every call would wait for its time-out.
-        """
-        until, why = self._resting.get(id(store), (0.0, ""))
-        return StoreError(why) if why and self._clock.monotonic() < until else None
+    def is_silent(self, store: Store) -> bool:
+        """Whether it kept its caller waiting for nothing, a moment ago."""
+        return self._clock.monotonic() < self._silent_until.get(id(store), -inf)
 
     def failed(self, store: Store, error: StoreError, *, since: float | None = None) -> None:
         """Warn, once until it answers again, that a store cannot be reached.
@@ -161,7 +158,7 @@ class Settling:
         """
         now = self._clock.monotonic()
         if since is not None and now - since >= _SILENT:
-            self._resting[id(store)] = (now + _REST, str(error))
+            self._silent_until[id(store)] = now + _REST
         if id(store) in self._failing:
             return
         self._failing.add(id(store))
@@ -171,7 +168,7 @@ class Settling:
         """Take in that it can be reached."""
         if self._failing:
             self._failing.discard(id(store))
-            self._resting.pop(id(store), None)
+            self._silent_until.pop(id(store), None)
 
 
 def _note(
