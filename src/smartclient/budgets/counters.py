@@ -53,9 +53,13 @@ class Counter:
 
     def account_at(self, now: float) -> Account:
         """Its account in the window of `now`."""
-        start, end, account = self._present
-        if start <= now < end:
-            return account
+        return self.window_at(now)[2]
+
+    def window_at(self, now: float) -> tuple[float, float, Account]:
+        """The window of `now`, from when until when, and the account in it."""
+        present = self._present
+        if present[0] <= now < present[1]:
+            return present
         budget = self.budget
         start, end = window_of(budget.per, now)
         at = "" if budget.per is None else f"@{start:.0f}"
@@ -66,8 +70,8 @@ class Counter:
             budget.nanodollars,
             None if budget.per is None else end + _GRACE,
         )
-        self._present = (start, end, account)  # in one step: threads share it
-        return account
+        present = self._present = (start, end, account)  # in one step: threads share it
+        return present
 
     def state(self, account: Account, balance: Balance) -> BudgetState:
         """How `account` stands."""

@@ -84,9 +84,9 @@ class Quotes:
         choices = _choices(call)
         output = self._output(call, payload) * choices
         tariff = self.tariff(call.model, payload) if is_priced else None
-        if tariff is not None and not tariff.knows(input_tokens):
-            tariff = None
-        cost = tariff.most(input_tokens, output) if tariff is not None else 0
+        cost = tariff.most(input_tokens, output) if tariff is not None else None
+        if cost is None:
+            tariff, cost = None, 0
         amount = amount_of(input_tokens + output, cost)
         return Quote(amount, input_tokens, output, choices, tariff)
 
@@ -122,8 +122,8 @@ class Quotes:
     def _output(self, call: Call, payload: Mapping[str, Any]) -> int:
         """Output tokens of one choice: the caller's limit, or the model's own."""
         given: Any = payload.get(output_field(call))
-        if _is_count(given):
-            return int(given)
+        if type(given) is int and given >= 0:
+            return given
         facts = self.catalog.model(call.model) if call.model else None
         own = None if facts is None else facts.max_output_tokens
         return DEFAULT_OUTPUT if own is None else own
@@ -160,13 +160,10 @@ _ENDPOINTS: dict[str, Any] = {
 
 
 def _choices(call: Call) -> int:
+    if call.adapter is None or call.adapter.name != "openai.chat":
+        return 1
     given: Any = (call.payload or {}).get("n")
-    is_chat = call.adapter is not None and call.adapter.name == "openai.chat"
-    return int(given) if is_chat and _is_count(given) and given else 1
-
-
-def _is_count(given: Any) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and given >= 0
+    return given if type(given) is int and given > 0 else 1
 
 
 def _text(given: Any) -> str | None:

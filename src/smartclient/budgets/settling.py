@@ -16,26 +16,18 @@ from .._clock import Clock
 from .._flow import Flow, ask
 from ..stores import Account, Amount, Balance, Booking, Settle, Store, StoreError
 from .counters import Counter
+from .plan import Part
 from .state import left_of
 
-__all__ = ["Hold", "Part", "Settling"]
+__all__ = ["Hold", "Settling"]
 
 
 _SILENT, _REST = 0.1, 1.0
 """Seconds after which a failure was slow, and for which the store is not asked then."""
 
 
-class Part(Struct, frozen=True, gc=False):
-    """What is held in one store."""
-
-    store: Store
-    counters: tuple[Counter, ...]
-    accounts: tuple[Account, ...]
-    amount: Amount
-
-
 class Hold(Struct, frozen=True, gc=False):
-    """What one call holds, in each store.
+    """What one call holds, as much in each account.
 
     Attributes:
         pid: The process that made it: a forked child does not settle for its parent.
@@ -43,6 +35,7 @@ class Hold(Struct, frozen=True, gc=False):
 
     id: str
     pid: int
+    amount: Amount
     parts: tuple[Part, ...]
 
 
@@ -89,9 +82,9 @@ class Settling:
             self._pid = pid
         return f"{self._prefix}{next(self._numbers)}"
 
-    def hold(self, id: str, parts: list[Part]) -> Hold:
+    def hold(self, id: str, amount: Amount, parts: tuple[Part, ...]) -> Hold:
         """What is held in `parts` under one name."""
-        return Hold(id, self._pid, tuple(parts))
+        return Hold(id, self._pid, amount, parts)
 
     def settle(self, hold: Hold, spent: Amount, trace: Trace | None = None) -> Flow[None]:
         """Book `spent`; what is left to do, such as telling a slow store, is the flow.
@@ -101,12 +94,12 @@ class Settling:
         """
         if hold.pid != os.getpid():
             return _nothing()
-        at = self._clock.now()
+        at, amount = self._clock.now(), hold.amount
         left: dict[str, dict[str, float]] = {}
         slow: _Untold | None = None
         due: list[tuple[Counter, Account, Balance]] = []
         for part in hold.parts:
-            amount, store = part.amount, part.store
+            store = part.store
             bookings = tuple([Booking(account, amount, spent) for account in part.accounts])
             operation = Settle(hold.id, bookings, at)
             if not store.is_quick:

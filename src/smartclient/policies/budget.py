@@ -93,21 +93,21 @@ class Budgets:
             )
 
 
-class _Watch:
+class _Watch(Heard):
     """Hears how the body fares, and settles when it has ended."""
 
-    __slots__ = ("_call", "_heard", "_hold", "_policy", "_quote")
+    __slots__ = ("_call", "_hold", "_policy", "_quote")
 
     def __init__(self, policy: Budgets, call: Call, quote: Quote, hold: Hold) -> None:
+        self.has_content = self.has_failed = False
         self._policy, self._call, self._quote, self._hold = policy, call, quote, hold
-        self._heard = Heard()
 
     def feed(self, delta: Delta, at: float) -> None:
-        self._heard.note(delta)
+        self.note(delta)
 
     def comment(self, text: str) -> None:
         """No comment tells of that."""
 
     def after(self, outcome: Outcome) -> Flow[None]:
         # Settled before its flow begins, which may be much later: a quick store is told now.
-        return self._policy._settled(self._call, self._quote, self._hold, self._heard)
+        return self._policy._settled(self._call, self._quote, self._hold, self)
