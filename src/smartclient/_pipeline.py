@@ -16,6 +16,7 @@ from ._settings import Settings
 from .report import CallReport, Later
 
 if TYPE_CHECKING:  # most programs have no budget, and count no tokens
+    from .policies.budget import Budgets
     from .tokens import Calibrator
 
 __all__ = ["Pipeline", "finish_at_exit"]
@@ -37,6 +38,7 @@ class Pipeline:
         self._newest: Later | None = None
         self._calibrators: list[Calibrator] = []
         self.leftovers: deque[Flow[None]] = deque()
+        self._budgets: list[Budgets] = []
         # Two chains, so that calls without scope and budget pay for neither.
         self._limited: Next | None = None
         self._chain = self._limited_chain() if settings.budgets else compose(self._policies([]))
@@ -74,6 +76,11 @@ class Pipeline:
         """Do what dropped bodies left to do."""
         yield from finish(self.leftovers)
 
+    def leave(self) -> None:
+        """At exit: what calls still hold is left to be settled, as if they were dropped."""
+        for budgets in self._budgets:
+            self.leftovers.extend(budgets.unsettled())
+
     def _limited_chain(self) -> Next:
         """With the policies of scopes and budgets, made when they are first needed."""
         if self._limited is None:
@@ -87,6 +94,7 @@ class Pipeline:
                 calibrator=self.calibrator,
                 catalog=self.settings.catalog,
             )
+            self._budgets.append(budgets)  # of two threads at once, both count for somebody
             # The deadline first: it bounds the wait for a budget too.
             self._limited = compose(self._policies([Deadlines(clock=self.clock), budgets]))
         return self._limited
@@ -148,6 +156,8 @@ def finish_at_exit(pipeline: Callable[[], Pipeline | None]) -> None:
     """
     failures: dict[int, Exception] = {}
     alive = pipeline()
+    if alive is not None:
+        alive.leave()
     while alive is not None and alive.leftovers:
         _finish_now(alive.leftovers.popleft(), failures)
 

@@ -200,7 +200,7 @@ class Reserving:
                 places = tuple(zip(accounts, reserved.balances, strict=True))
                 return _Short(store, group[index], *places[index], meter, places)
             taken.append(part)
-        return self._settling.hold(id, amount, tuple(taken))
+        return self._settling.hold(id, amount, tuple(taken), is_quick=plan.is_quick)
 
     def _given_back(self, id: str, amount: Amount, taken: list[Part]) -> Flow[None]:
         return self._settling.settle(self._settling.hold(id, amount, tuple(taken)), NOTHING)

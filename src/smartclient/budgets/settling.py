@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from _thread import start_new_thread
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from math import inf
 
@@ -19,7 +20,7 @@ from .counters import Counter
 from .plan import Part
 from .state import left_of
 
-__all__ = ["Hold", "Settling"]
+__all__ = ["Hold", "Settling", "nothing"]
 
 
 _SILENT, _REST = 0.1, 1.0
@@ -31,12 +32,14 @@ class Hold(Struct, frozen=True, gc=False):
 
     Attributes:
         pid: The process that made it: a forked child does not settle for its parent.
+        is_quick: No store has to be waited for.
     """
 
     id: str
     pid: int
     amount: Amount
     parts: tuple[Part, ...]
+    is_quick: bool = True
 
 
 class _Untold:
@@ -55,7 +58,8 @@ class _Untold:
     def __del__(self) -> None:
         # Anywhere: nothing may be waited for, and no lock of Python taken.
         if self.settlements and self.pid == os.getpid():
-            start_new_thread(_tell_all, (self.settlements,))
+            with suppress(RuntimeError):  # the interpreter ends: what is left was told at exit
+                start_new_thread(_tell_all, (self.settlements,))
 
 
 class Settling:
@@ -82,9 +86,11 @@ class Settling:
             self._pid = pid
         return f"{self._prefix}{next(self._numbers)}"
 
-    def hold(self, id: str, amount: Amount, parts: tuple[Part, ...]) -> Hold:
+    def hold(
+        self, id: str, amount: Amount, parts: tuple[Part, ...], *, is_quick: bool = True
+    ) -> Hold:
         """What is held in `parts` under one name."""
-        return Hold(id, self._pid, amount, parts)
+        return Hold(id, self._pid, amount, parts, is_quick)
 
     def settle(self, hold: Hold, spent: Amount, trace: Trace | None = None) -> Flow[None]:
         """Book `spent`; what is left to do, such as telling a slow store, is the flow.
@@ -93,7 +99,7 @@ class Settling:
             trace: Is told what is left of each budget.
         """
         if hold.pid != os.getpid():
-            return _nothing()
+            return nothing()
         at, amount = self._clock.now(), hold.amount
         left: dict[str, dict[str, float]] = {}
         slow: _Untold | None = None
@@ -116,7 +122,7 @@ class Settling:
         if trace is not None:
             trace.budget_left = left
         if slow is None and not due:
-            return _nothing()
+            return nothing()
         return self._rest(slow, left if trace is not None else None, due)
 
     def _rest(
@@ -188,5 +194,6 @@ def _tell_all(settlements: Sequence[tuple[Part, Settle]]) -> None:
             _observers.warned("the store of a budget cannot be reached: %s", error)
 
 
-def _nothing() -> Flow[None]:
+def nothing() -> Flow[None]:
+    """There is nothing left to do."""
     yield from ()
