@@ -20,7 +20,7 @@ LINES = {
         _call _errors _clock _observers _latch _cache_hints wire catalog
         _flow _scope tokens stores budgets prompt_cache _bill report _token_settings ledger
         policies net
-        _settings _timeout_setting _pipeline transports
+        _setting_limits _timeout_setting _settings _pipeline transports
         _request _params _verdict _stream _answer_stream _carry
         _resources
         client _wrap _http_clients testing cli

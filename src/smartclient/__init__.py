@@ -77,8 +77,8 @@ __all__ = [
 
 
 _LATER = {
-    "Ledger": "ledger",
     "Budget": "budgets",
+    "Ledger": "ledger",
     "PoolStats": "net.stats",
     "async_httpx2_client": "_http_clients",
     "async_httpx_client": "_http_clients",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -11,6 +11,9 @@ from ._clock import checked_seconds
 __all__ = ["CacheHints", "Tier", "checked_hints", "hints_of"]
 
 _MODES: tuple[Literal["cautious"], Literal["full"]] = ("cautious", "full")
+
+_STATIC = ("tools", "system")
+"""Messages are never the same in every call."""
 
 Tier: TypeAlias = Literal["tools", "system", "messages"]
 """The order in which a prompt is put together; a change loses its own tier and those after it."""
@@ -28,6 +31,8 @@ class CacheHints(Struct, frozen=True, kw_only=True):
             the model has.
         single_flight: Seconds that a call waits at most while another one is writing the
             beginning that both share; `None` lets them all write it.
+        diagnostics: Ask the provider itself why a prompt was not read, and put its answer into
+            the report. It keeps hashes of the prompts for that.
 
     Raises:
         TypeError: One of them is of another type.
@@ -35,19 +40,22 @@ class CacheHints(Struct, frozen=True, kw_only=True):
     """
 
     mode: Literal["cautious", "full"] = "cautious"
-    static: tuple[Tier, ...] = ()
+    static: tuple[Literal["tools", "system"], ...] = ()
     ttls: tuple[str, ...] | None = None
     single_flight: float | None = None
+    diagnostics: bool = False
 
     def __post_init__(self) -> None:
         if self.mode not in _MODES:
             raise ValueError(f'mode must be "cautious" or "full", not {self.mode!r}')
-        _check_names("static", self.static, get_args(Tier))
+        _check_names("static", self.static, _STATIC)
         if self.ttls is not None:
             _check_names("ttls", self.ttls, None)
             if not self.ttls:
                 raise ValueError("ttls must name at least one; use None for every one")
         _check_wait(self.single_flight)
+        if not isinstance(self.diagnostics, bool):
+            raise TypeError(f"diagnostics must be a bool, not {type(self.diagnostics).__name__}")
 
 
 def checked_hints(given: Any) -> CacheHints | Literal["cautious", "full"] | None:

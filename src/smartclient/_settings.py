@@ -13,7 +13,8 @@ from msgspec.structs import force_setattr
 
 from ._cache_hints import CacheHints, checked_hints
 from ._call import Timeout
-from ._clock import MOST_SECONDS, Clock, SystemClock
+from ._clock import Clock, SystemClock
+from ._setting_limits import check_lives, check_waits
 from ._timeout_setting import timeout_of
 from .net.options import HttpVersion, NetOptions, identity_of
 from .net.proxies import Proxies, find_proxies
@@ -137,8 +138,8 @@ class Settings(Struct, frozen=True, kw_only=True):
             raise ValueError(
                 f'http_version must be "auto", "1.1" or "2", not {self.http_version!r}'
             )
-        _check_waits(self)
-        _check_lives(self)
+        check_waits(self)
+        check_lives(self)
         _check_trust(self)
         _check_objects(self)
         check_way(self.proxy, self.uds, self.local_address)
@@ -154,18 +155,6 @@ class Settings(Struct, frozen=True, kw_only=True):
             force_setattr(self, "budgets", budgets_of(self.budgets))
 
 
-def _check_waits(settings: Settings) -> None:
-    """Bound what is waited for, which the system could not do for ever."""
-    for name in ("max_wait", "wait_jitter", "keepalive", "max_age"):
-        value = getattr(settings, name)
-        if value is not None and not -MOST_SECONDS <= value <= MOST_SECONDS:
-            instead = "; use None for no limit" if name in ("keepalive", "max_age") else ""
-            raise ValueError(f"{name} must be at most {MOST_SECONDS:,}{instead}")
-    for name, unit in (("max_wait", " s"), ("wait_jitter", "")):
-        if getattr(settings, name) < 0:
-            raise ValueError(f"{name} must be at least 0{unit}, not {getattr(settings, name):g}")
-
-
 def _check_objects(settings: Settings) -> None:
     clock = settings.clock
     if not all(hasattr(clock, part) for part in ("now", "monotonic", "sleep", "sleep_async")):
@@ -174,29 +163,16 @@ def _check_objects(settings: Settings) -> None:
         from .ledger import Ledger  # loaded by whoever has made one
 
         if not isinstance(settings.ledger, Ledger):
-            raise TypeError(f"ledger must be a Ledger, not {type(settings.ledger).__name__}")
+            raise TypeError(
+                f"ledger must be a Ledger, not {type(settings.ledger).__name__}; "
+                "smartclient.ledger.Ledger(path) keeps one in a file"
+            )
     context = settings.ssl_context
     if context is not None:
         from ssl import SSLContext  # loaded by whoever has made one
 
         if not isinstance(context, SSLContext):
             raise TypeError(f"ssl_context must be an ssl.SSLContext, not {type(context).__name__}")
-
-
-def _check_lives(settings: Settings) -> None:
-    if settings.max_connections < 1:
-        raise ValueError(f"max_connections must be at least 1, not {settings.max_connections}")
-    if settings.max_age is not None and settings.max_age <= 0:
-        raise ValueError(f"max_age must be above 0 s, not {settings.max_age:g}; use None for none")
-    if settings.max_requests is not None and settings.max_requests < 1:
-        raise ValueError(
-            f"max_requests must be at least 1, not {settings.max_requests}; use None for no limit"
-        )
-    if settings.keepalive is not None and settings.keepalive < 0:
-        raise ValueError(
-            f"keepalive must be at least 0 s, not {settings.keepalive:g}; "
-            "use None to keep idle connections for ever"
-        )
 
 
 def _check_trust(settings: Settings) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import server_reference
 from smartclient.net import blocking
+from tests.end_to_end.cache_proof import Proof
+from tests.end_to_end.cached_calls import Cached
 from tests.end_to_end.http2_player import Watcher, player
 from tests.end_to_end.http2_sides import Http2Side, http2_side
 from tests.end_to_end.net_sides import Side
@@ -40,6 +42,21 @@ def shared(request: pytest.FixtureRequest) -> Iterator[Shared]:
     both = Shared(is_async=request.param == "asyncio")
     yield both
     both.stop()
+
+
+@pytest.fixture
+def proof() -> Iterator[Callable[..., Proof]]:
+    """Makes clients and their servers with a prompt cache, and audits them in the end."""
+    made: list[Proof] = []
+
+    def make(*args: Any, **options: Any) -> Proof:
+        made.append(Proof(*args, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+        one.audit()
 
 
 @pytest.fixture(params=[True, False], ids=["alpn", "prior-knowledge"])
@@ -91,3 +108,17 @@ def play(watcher: Watcher) -> Iterator[Callable[..., RawHttp2]]:
     """Starts a scripted server that `watcher` watches, and a raw HTTP/2 client of it."""
     with player(watcher) as playing:
         yield playing
+
+
+@pytest.fixture
+def cached() -> Iterator[Callable[..., Cached]]:
+    """Makes clients with their servers, and stops them."""
+    made: list[Cached] = []
+
+    def make(api: str = "messages", hints: Any = "cautious", **options: Any) -> Cached:
+        made.append(Cached(api, hints, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()

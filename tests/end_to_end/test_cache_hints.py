@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
 
 import smartclient
-from server_reference.scripted import Answer, ErrorAnswer
+from server_reference.scripted import ErrorAnswer
 from server_reference.scripted.providers import CacheRules
-from smartclient.prompt_cache import CacheHints, prewarm
-from tests.end_to_end.cached_calls import MINUTE, Cached, text_block, user
+from smartclient.prompt_cache import CacheHints
+from tests.end_to_end.cached_calls import MINUTE, text_block, user
 
 RULES = "rule by rule " * 600  # some 1,950 tokens
 LONG = "rule by rule " * 2000
-
-
-@pytest.fixture
-def cached():
-    """Makes clients with their servers, and stops them."""
-    made = []
-
-    def make(api="messages", hints="cautious", **options):
-        made.append(Cached(api, hints, **options))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.stop()
 
 
 def ratio(usages):
@@ -247,42 +230,6 @@ def test_marks_that_the_provider_refuses_are_refused_before_they_are_sent(cached
     assert one.bodies() == []
 
 
-@pytest.mark.parametrize(("wait", "writers"), [(None, 8), (20.0, 1)])
-def test_of_a_cold_fan_out_one_call_writes_if_the_others_wait_for_it(cached, wait, writers):
-    hints = CacheHints(mode="full", single_flight=wait)
-    one = cached(hints=hints, answer=Answer("Fine.", ttft=0.05), auto_advance=False)
-    gate = threading.Barrier(8, timeout=10)
-
-    def ask(number):
-        gate.wait()
-        return one.send(system=RULES, messages=[user(f"{number} is my question " * 10)]).usage
-
-    with ThreadPoolExecutor(8) as pool:
-        used = list(pool.map(ask, range(8)))
-
-    assert sum(u.cache_creation_input_tokens > 0 for u in used) == writers
-
-
-def test_tasks_of_one_loop_wait_for_each_other_too(cached):
-    hints = CacheHints(mode="full", single_flight=20.0)
-    one = cached(hints=hints, answer=Answer("Fine.", ttft=0.05), auto_advance=False)
-
-    async def run():
-        async with one.async_client() as client:
-            said = [[user(f"{n} is my question " * 10)] for n in range(8)]
-            calls = [
-                client.messages.create(
-                    model=one.model, max_tokens=9, system=RULES, messages=messages
-                )
-                for messages in said
-            ]
-            return await asyncio.gather(*calls)
-
-    used = [message.usage for message in asyncio.run(run())]
-
-    assert sum(u.cache_creation_input_tokens > 0 for u in used) == 1
-
-
 def test_an_address_that_refuses_marks_gets_the_call_without_them(cached):
     """A gateway that knows no marks answers 400 to them."""
 
@@ -337,30 +284,6 @@ def test_a_wrapped_sdk_reads_from_the_cache_too(cached, api, sdk):
     assert ratio(used[3:]) > 0.9
 
 
-@pytest.mark.parametrize("hints", ["off", "cautious", "full"])
-def test_a_prewarmed_prompt_is_read_by_the_first_call(cached, hints):
-    one = cached(hints=hints)
-    marks = {"off": [marked(LONG)]}
-    call = {"system": marks.get(hints, LONG), "messages": [user("Hello")]}
-    warm = prewarm({"model": one.model, **call})
-
-    one.client.messages.create(**warm)
-    used = one.ask(**call).usage
-
-    assert used.cache_read > 6000
-
-
-def test_a_prewarmed_response_is_read_by_the_first_call(cached):
-    one = cached("responses")
-    said = [{"role": "developer", "content": LONG}, user("Hello")]
-
-    one.client.responses.create(
-        **prewarm({"model": one.model, "input": said}, endpoint="openai.responses")
-    )
-
-    assert one.ask(input=said).usage.cache_read > 6000
-
-
 def test_an_sdk_is_told_of_marks_that_would_be_refused(cached):
     import anthropic
 
@@ -382,3 +305,30 @@ def test_calls_in_a_scope_share_what_is_known_of_the_prompts(cached):
         used = one.chat(3, system=RULES)
 
     assert used[2].cache_read > 1900
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("api", ["messages", "responses"])
+def test_the_provider_s_own_word_is_in_the_report_if_it_is_asked(cached, api, stream):
+    one = cached(api, CacheHints(mode="full", diagnostics=True))
+    reports = []
+    for n in range(3):
+        system = LONG if n < 2 else f"Now: {LONG}"
+        name = "system" if api == "messages" else "instructions"
+        turns = {"messages" if api == "messages" else "input": [user("Hello " * 60)]}
+        answer = one.send(**{name: system}, **turns, stream=stream)
+        if stream:
+            list(answer)
+        reports.append(one.client.last_report)
+
+    told = [report.cache.provider for report in reports]
+    changed = {"messages": "system_changed", "responses": "input_changed"}[api]
+    assert changed not in str(told[1])
+    assert changed in str(told[2])
+
+
+def test_nobody_is_asked_by_default(cached):
+    one = cached(hints="full")
+    one.chat(2, system=LONG)
+
+    assert "diagnostics" not in str(one.bodies())

@@ -95,8 +95,8 @@ class Signer:
         transport = client._client._transport
 
         class Editing(Pipeline):
-            def _policies(self) -> list[Policy]:
-                return [*super()._policies(), _Edit(fields)]
+            def _policies(self, limits: list[Policy]) -> list[Policy]:
+                return [*super()._policies(limits), _Edit(fields)]
 
         transport.pipeline = Editing(transport.pipeline.settings)
 

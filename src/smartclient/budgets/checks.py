@@ -173,7 +173,9 @@ def _check_wait(budget: Budget) -> None:
 def _check_warnings(budget: Budget) -> None:
     shares: Any = budget.warn_at
     if not isinstance(shares, tuple):
-        raise TypeError(f"warn_at must be a list of shares, not {type(shares).__name__}")
+        raise TypeError(
+            f"warn_at must be a list of shares, such as (0.5, 0.9), not {type(shares).__name__}"
+        )
     for share in shares:
         if isinstance(share, bool) or not isinstance(share, (int, float)):
             raise TypeError(f"warn_at must hold numbers, not {type(share).__name__}")

@@ -53,7 +53,7 @@ class Hints:
         self, *, clock: Clock, hints: CacheHints | str | bool, catalog: CatalogLike | None = None
     ) -> None:
         self._clock, self._given, self._catalog = clock, hints, catalog
-        self._made: tuple[tuple[int, Hinter], ...] = ()
+        self._made: dict[int, Hinter] = {}  # by process
         self._salt = os.urandom(16)
 
     def flow(self, call: Call, call_next: Next) -> Flow[Reply]:
@@ -123,13 +123,16 @@ class Hints:
             return None
 
     def _hinter(self) -> Hinter:
-        made = self._made
-        if not made or made[0][0] != os.getpid():  # a forked child has its parent's locks
+        process = os.getpid()
+        made = self._made.get(process)
+        if made is None:  # a forked child has its parent's locks
             from ..prompt_cache.hinting import Hinter
 
-            # In one step: of two threads at once, both may make one, and one is kept.
-            made = self._made = ((os.getpid(), Hinter(self._options)),)
-        return made[0][1]
+            # In one step: of threads that come at once each may make one, and all take the same.
+            made = self._made.setdefault(process, Hinter(self._options))
+            for parent in [one for one in self._made if one != process]:
+                self._made.pop(parent, None)
+        return made
 
     @property
     def _options(self) -> CacheHints:
@@ -172,7 +175,7 @@ class Hints:
         """Send the call as its caller made it, if the provider refused what we put into it."""
         failure = yield from peek(reply)
         told = "" if failure is None else f"{failure.message} {failure.code}".lower()
-        if "cache" not in told:
+        if "cache" not in told and "diagnostics" not in told:
             return reply
         yield from close(reply)
         edited.hinted.refused(self._clock.monotonic())
@@ -211,21 +214,32 @@ class _Edited:
 class _Watch:
     """Learns from a reply what the cache did."""
 
-    __slots__ = ("_attempt", "_hinted", "_trace")
+    __slots__ = ("_attempt", "_diagnosed", "_hinted", "_reply_id", "_trace")
 
     def __init__(self, trace: Trace, hinted: Hinted) -> None:
         self._trace, self._hinted = trace, hinted
         self._attempt = trace.attempts[-1]
+        self._reply_id: str | None = None
+        self._diagnosed: str | bytes | None = None
 
     def feed(self, delta: Delta, at: float) -> None:
-        pass  # what it says of tokens is in the record of its attempt
+        # What it says of tokens is in the record of its attempt.
+        if delta.reply_id is not None:
+            self._reply_id, self._diagnosed = delta.reply_id, delta.diagnosed
 
     def comment(self, text: str) -> None:
         pass
 
     def after(self, outcome: Outcome) -> Flow[None]:
         is_failed = outcome.kind in ("failed", "incomplete")
-        self._trace.cache = self._hinted.ended(self._attempt, is_failed=is_failed, now=outcome.at)
+        self._trace.hints = None  # with the prompt, which is sent no more
+        self._trace.cache = self._hinted.ended(
+            self._attempt,
+            is_failed=is_failed,
+            now=outcome.at,
+            reply_id=self._reply_id,
+            diagnosed=self._diagnosed,
+        )
         yield from ()
 
 

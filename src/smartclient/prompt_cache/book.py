@@ -72,6 +72,7 @@ class Lane:
         shard: Which `prompt_cache_key` it has; `None` for none yet.
         size: Bytes that it holds.
         held: Blocks up to which the provider may hold its prompt.
+        reply_id: Of the reply to its last request.
     """
 
     __slots__ = (
@@ -82,6 +83,7 @@ class Lane:
         "keys",
         "last_at",
         "partial",
+        "reply_id",
         "shard",
         "size",
         "spot",
@@ -97,6 +99,7 @@ class Lane:
         self.walk: Walk | None = None
         self.turns = self.partial = self.size = 0
         self.shard: int | None = None
+        self.reply_id: str | None = None
 
     def hold(self, more: Iterable[int], shared: int) -> None:
         """Blocks up to which the provider may hold this lane's prompt, none behind `shared`."""

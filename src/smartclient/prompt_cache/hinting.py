@@ -14,6 +14,7 @@ from .._errors import RefusedError
 from ..catalog.facts import ModelFacts
 from ..report import CacheReport
 from .account import Account, account
+from .asking import answer, asking
 from .blocks import Walk, path_text
 from .book import Book, outline_of
 from .flights import Flights
@@ -149,13 +150,16 @@ class Hinted:
         self.payload = marked(given, self.walk, plan.marks, explicit_only=only)
         if plan.keyed is not None and "prompt_cache_key" not in given:
             self._set_key(plan.keyed, now)
+        if hints.diagnostics:
+            self.payload = asking(self.payload, self.walk, self._terms, self._ticket.reply_id)
 
     def _set_key(self, index: int, now: float) -> None:
         """Spread what begins alike over keys, each of which one machine can serve."""
         shard = self._hinter.lanes.shard(self._ticket, index, now)
         # Without a key the provider goes by the beginning itself, which is as good for the
-        # first machine; a key on a second call would lead away from where the first one went.
-        if shard or self._hinter.hints.mode == "full":
+        # first machine, and better where the prompt turns out to change behind it; a key on a
+        # second call would lead away from where the first one went.
+        if shard:
             key = cache_key(self.walk, index, shard)
             self.payload = {**self.payload, "prompt_cache_key": key}
 
@@ -217,13 +221,28 @@ class Hinted:
                 here = [i for i in held if i < len(known) and known[i] == keys[i]]
                 lane.hold(here, len(known))
 
-    def ended(self, attempt: Attempt, *, is_failed: bool, now: float) -> CacheReport:
-        """Its reply has ended; what became of the cache."""
+    def ended(
+        self,
+        attempt: Attempt,
+        *,
+        is_failed: bool,
+        now: float,
+        reply_id: str | None = None,
+        diagnosed: str | bytes | None = None,
+    ) -> CacheReport:
+        """Its reply has ended; what became of the cache.
+
+        Args:
+            diagnosed: JSON in which the provider speaks of its cache.
+        """
         ticket, plan, usage = self._ticket, self.plan, attempt.usage
         # A tool that ran at the provider read and wrote more than this prompt; and what
         # contradicts itself teaches nothing.
         is_odd = attempt.changes_input or (usage is not None and usage.inconsistent is not None)
+        lane = ticket.lane
         with self._hinter.lanes.lock:
+            if lane is not None and lane.walk is ticket.walk:  # nobody went on meanwhile
+                lane.reply_id = reply_id
             ended(
                 self.book,
                 ticket.keys,
@@ -235,27 +254,37 @@ class Hinted:
                 is_failed=is_failed and usage is None,
                 now=now,
             )
-        return self.report(attempt)
+        return self.report(attempt, answer(diagnosed))
 
     def refused(self, now: float) -> None:
         """The provider takes none of our hints: it is spared them for a while."""
         self.book.blocked_until = now + _BLOCKED_FOR
         self.plan, self.payload = Plan(why_none="the provider refused our marks"), self._given
 
-    def report(self, attempt: Attempt | None = None) -> CacheReport:
+    def report(
+        self, attempt: Attempt | None = None, provider: Mapping[str, Any] | None = None
+    ) -> CacheReport:
         """As far as it is known."""
         plan, usage = self.plan, None if attempt is None else attempt.usage
         told = Account()
         if attempt is not None:
             told = account(
-                self._ticket, plan, self._terms, self._facts, attempt, overlaps=self._overlaps
+                self._ticket,
+                plan,
+                self._terms,
+                self._facts,
+                attempt,
+                overlaps=self._overlaps,
+                diagnosis=provider,
             )
         return CacheReport(
             placed=tuple(path_text(self.walk.blocks[mark.block].path) for mark in plan.marks),
             predicted_read=plan.predicted_read,
             actual_read=usage.cache_read if usage is not None else None,
             miss=told.miss,
+            why=told.why,
             drift_path=told.drift_path,
             drift=told.drift,
             savings=told.savings,
+            provider=provider,
         )

@@ -40,6 +40,7 @@ class Ticket:
         idle: Seconds since it was last used.
         lives: Seconds that it is kept.
         is_astray: It begins like `before`, and does not go on from it.
+        reply_id: Of the reply to `before`.
     """
 
     __slots__ = (
@@ -57,6 +58,7 @@ class Ticket:
         "lane",
         "lives",
         "next_turn",
+        "reply_id",
         "shared",
         "siblings",
         "since",
@@ -77,6 +79,7 @@ class Ticket:
         self.stays: dict[Tier, float] = {}
         self.growth, self.next_turn, self.siblings = 0.0, 0.0, 0
         self.entry: int | None = None
+        self.reply_id: str | None = None
         self.cached: int | None = None
         self.idle: float | None = None
         self.lives: float | None = None
@@ -88,7 +91,7 @@ class Ticket:
         walk, entries = lane.walk, self.book.entries
         if walk is None:
             return
-        self.before = walk
+        self.before, self.reply_id = walk, lane.reply_id
         for index in reversed(lane.held):
             entry = entries.get(lane.keys[index]) if index <= most else None
             if entry is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from math import exp, sqrt
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from .anthropic_messages import add_messages
 from .calibration import Calibrator
@@ -14,7 +14,7 @@ from .estimate import ERROR, mixture
 from .openai_chat import add_chat
 from .openai_responses import add_responses
 from .remembered import Remembered
-from .tally import Spread, Tally, plain
+from .tally import Spread, Tally, as_json, plain
 from .values import Kind, TokenCount
 from .vocabulary import LIMIT, CountMany, Vocabularies
 
@@ -22,11 +22,13 @@ __all__ = ["SHARED", "Endpoint", "Tokenizers", "as_body", "count", "endpoint_of"
 
 Endpoint = Literal["anthropic.messages", "openai.chat", "openai.responses", "text"]
 
-_WALKS: dict[str, Callable[[Tally, Mapping[str, Any]], None]] = {
+_Walk: TypeAlias = Callable[[Tally, Mapping[str, Any]], None]
+_WALKS: dict[str, _Walk] = {
     "anthropic.messages": add_messages,
     "openai.chat": add_chat,
     "openai.responses": add_responses,
 }
+_ENDPOINTS = (*_WALKS, "text")
 _SAMPLE = 2_000  # characters by which text is told from code
 _PER_CUT = 2  # tokens by which a cut inside a word may change the sum
 
@@ -77,7 +79,7 @@ def count(
     wait: bool = True,
     tokenizers: Tokenizers = SHARED,
 ) -> TokenCount:
-    """Count the input tokens of a request, without any network and without raising.
+    """Count the input tokens of a request, without any network, whatever is in it.
 
     Args:
         payload: The request's body, as a mapping or as JSON; text that is no JSON object
@@ -93,21 +95,27 @@ def count(
 
     Returns:
         Three quantiles, and how they came about.
+
+    Raises:
+        TypeError: `model` is no text.
+        ValueError: There is no such `endpoint`.
     """
+    _check(model, endpoint)
     body = as_body(payload)
     name = bare_name(model)
     chosen = endpoint or endpoint_of(body, name)
-    rule = tokenizing(model)
-    tally = Tally(name, rule)
-    walk = _WALKS.get(chosen)
-    if not isinstance(body, Mapping):
-        tally.text(body)
-    else:
-        (walk or _add_bare)(tally, body)
+    tally = _tallied(name, tokenizing(model), _WALKS.get(chosen, _add_bare), body)
     counted = _sum(tally, tokenizers, wait=wait)
     if calibrator is None:
         return counted
     return calibrator.corrected(counted, provider=provider or _provider(chosen), model=name)
+
+
+def _check(model: Any, endpoint: Any) -> None:
+    if not isinstance(model, str):
+        raise TypeError(f"model must be text, not {type(model).__name__}")
+    if endpoint is not None and endpoint not in _ENDPOINTS:
+        raise ValueError(f"endpoint must be one of {', '.join(_ENDPOINTS)}, not {endpoint!r:.40}")
 
 
 def endpoint_of(body: Any, name: str = "") -> Endpoint:
@@ -132,6 +140,21 @@ _CHAT = frozenset({"max_completion_tokens", "response_format", "stream_options",
 _BLOCKS = frozenset({"image", "document", "tool_use", "tool_result", "thinking"})
 
 
+def _tallied(name: str, rule: Tokenizing, walk: _Walk, body: Any) -> Tally:
+    """What `body` is made of; of one that is no request, its JSON."""
+    if isinstance(body, Mapping):
+        tally = Tally(name, rule)
+        try:
+            walk(tally, body)
+        except Exception:  # no provider takes it, but a count is never why a call fails
+            body = as_json(body)
+        else:
+            return tally
+    tally = Tally(name, rule)
+    tally.text(body)
+    return tally
+
+
 def _add_bare(tally: Tally, body: Mapping[str, Any]) -> None:
     """Text alone, or several: of an embedding, or of the older completions."""
     given = body.get("input", body.get("prompt", body))
@@ -148,7 +171,7 @@ def _has_blocks(body: Mapping[str, Any]) -> bool:
     if any("input_schema" in tool for tool in _mappings(body.get("tools"))):
         return True
     return any(
-        block.get("type") in _BLOCKS
+        str(block.get("type")) in _BLOCKS
         for message in _mappings(body.get("messages"))
         for block in _mappings(message.get("content"))
     )
@@ -183,8 +206,7 @@ def highest(
     name, rule, walk = bare_name(model), tokenizing(model), _WALKS[endpoint]
     found = []
     for body in bodies:
-        tally = Tally(name, rule)
-        walk(tally, body)
+        tally = _tallied(name, rule, walk, body)
         (_, _, high), _ = _band(tally, tokenizers, wait=True)
         found.append(_up(high))
     return found

@@ -9,7 +9,7 @@ from msgspec import Struct
 from .sse import Event
 from .usage import Served, Usage
 
-__all__ = ["Accumulator", "Adapter", "Delta", "Failure", "FailureKind", "Part"]
+__all__ = ["Accumulator", "Adapter", "Delta", "Failure", "FailureKind", "Part", "diagnosed"]
 
 
 FailureKind = Literal[
@@ -56,6 +56,8 @@ class Delta(Struct, frozen=True, kw_only=True):
         is_terminal: Nothing of the answer follows.
         finish: Why the model stopped, in the provider's word.
         finished: The choices of a stream that end here, by index.
+        reply_id: How the provider calls this reply, told once.
+        diagnosed: The JSON in which it says something about its prompt cache.
     """
 
     has_tokens: bool = False
@@ -67,6 +69,17 @@ class Delta(Struct, frozen=True, kw_only=True):
     is_terminal: bool = False
     finish: str | None = None
     finished: tuple[int, ...] = ()
+    reply_id: str | None = None
+    diagnosed: str | bytes | None = None
+
+
+def diagnosed(source: str | bytes) -> str | bytes | None:
+    """`source`, if the provider speaks of its prompt cache in it: only who asks is told."""
+    is_there = 'diagnostics"' in source if isinstance(source, str) else _DIAGNOSTICS in source
+    return source if is_there else None
+
+
+_DIAGNOSTICS = b'diagnostics"'
 
 
 class Part(Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from . import anthropic_types as types
-from ._base import Delta, Failure, Part
+from ._base import Delta, Failure, Part, diagnosed
 from .anthropic_accumulator import MessageAccumulator
 from .failures import malformed, mended_part, read_failure, reported
 from .sse import Event
@@ -63,6 +63,8 @@ class AnthropicMessages:
             has_fees=is_changed and (_costs_more(counts) or _has_paid_block(message)),
             is_terminal=True,
             finish=message.stop_reason,
+            reply_id=message.id,
+            diagnosed=diagnosed(body),
         )
         return Part(message, delta)
 
@@ -135,7 +137,12 @@ def _started(message: types.Message | None, event: Event) -> Delta:
     """What a message_start says: of the output only a first number, which is no count yet."""
     counts = message.__dict__.get("usage") if message else None
     usage = _usage(counts, event.data, is_final=False)
-    return Delta(usage=usage, served=_served(counts, message.model if message else None))
+    return Delta(
+        usage=usage,
+        served=_served(counts, message.model if message else None),
+        reply_id=message.id if message else None,
+        diagnosed=diagnosed(event.data),
+    )
 
 
 def _grown(value: types.MessageStreamEvent, event: Event) -> Delta:

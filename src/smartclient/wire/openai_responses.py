@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from . import openai_responses_types as types
-from ._base import Delta, Failure, Part
+from ._base import Delta, Failure, Part, diagnosed
 from .failures import malformed, mended_part, read_failure, reported, stream_failure
 from .openai_responses_accumulator import ResponseAccumulator
 from .sse import Event
@@ -65,6 +65,8 @@ class OpenAIResponses:
             has_fees=_is_changed(response, has_fees),
             is_terminal=True,
             finish=_finish(response),
+            reply_id=response.id,
+            diagnosed=diagnosed(body),
         )
         return Part(response, delta)
 
@@ -117,6 +119,8 @@ class OpenAIResponses:
                 has_fees=_is_changed(value.response, has_fees),
                 is_terminal=True,
                 finish=_finish(value.response),
+                reply_id=value.response.id,
+                diagnosed=diagnosed(event.data),
             )
             return Part(value, delta)
         return Part(value, _NOTHING if usage is None else Delta(usage=usage, served=served))

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from smartclient import catalog
-from smartclient.prompt_cache import Served, savings
-from smartclient.wire import Usage
+from smartclient.prompt_cache import savings
+from smartclient.wire import Served, Usage
 
 READ = Usage(uncached=100, cache_read=10_000, output=500)
 WRITTEN = Usage(uncached=100, cache_write={"5m": 10_000}, output=500)
@@ -23,7 +23,7 @@ OPENAI = Usage(uncached=100, cache_read=8_000, cache_write={"30m": 2_000}, outpu
         pytest.param("claude-sonnet-4-5", READ, {}, "0.027", id="read"),  # 10k at 3 less 0.3
         pytest.param("claude-sonnet-4-5", WRITTEN, {}, "-0.0075", id="written"),  # 3 less 3.75
         pytest.param("claude-sonnet-4-5", LONG, {}, "-0.03", id="written-for-an-hour"),
-        pytest.param("claude-sonnet-4-5", READ, {"batch": True}, "0.0135", id="batch"),
+        pytest.param("claude-sonnet-4-5", READ, {"service_tier": "batch"}, "0.0135", id="batch"),
         pytest.param("claude-sonnet-4-5", Usage(uncached=9, output=9), {}, "0", id="no-cache"),
     ],
 )
@@ -81,3 +81,12 @@ def test_a_program_that_counts_with_few_digits_changes_nothing():
         context.prec = 2
 
         assert savings(READ, catalog.model("claude-sonnet-4-5")) == Decimal("0.027")
+
+
+@pytest.mark.parametrize(
+    ("usage", "facts", "told"),
+    [({"input_tokens": 3}, None, "usage must be"), (READ, "claude-sonnet-4-5", "facts must be")],
+)
+def test_a_name_or_a_mapping_is_refused(usage, facts, told):
+    with pytest.raises(TypeError, match=told):
+        savings(usage, facts)

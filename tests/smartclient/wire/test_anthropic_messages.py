@@ -68,7 +68,7 @@ def test_message_start_tells_the_input():
     assert told.value.message.id == "msg_1"
     assert told.value.message.usage.input_tokens == 3
     usage = Usage(uncached=3, cache_read=0, cache_write={}, output=1, is_final=False)
-    assert told.delta == Delta(usage=usage)
+    assert told.delta == Delta(usage=usage, reply_id="msg_1")
 
 
 def test_message_delta_tells_the_output_and_the_end():
