@@ -64,14 +64,15 @@ def terms_of(facts: ModelFacts | None, *, endpoint: str) -> Terms | None:
         for ttl, price in sorted(prices.cache_write.items(), key=lambda one: ttls.get(one[0], 0))
         if ttl in ttls and not (endpoint == "openai.chat" and ttl in _ONLY_RESPONSES)
     }
-    if endpoint == "anthropic.messages":
-        style: CacheStyle = "marks"
-    elif facts.provider == "openai":
-        style = "breakpoints" if writes else "automatic"
-    else:
-        return None  # another provider's model behind OpenAI's format: its rules are its own
-    if style == "marks" and not writes:
+    # Another provider's model behind the format: what marks it takes is its own affair, and
+    # gateways that translate marks into those of its format are not known to do so.
+    if facts.provider != endpoint.partition(".")[0]:
         return None
+    style: CacheStyle = "breakpoints" if writes else "automatic"
+    if endpoint == "anthropic.messages":
+        style = "marks"
+        if not writes:
+            return None
     seconds = {ttl: float(kept) for ttl, kept in ttls.items() if ttl in writes or not writes}
     return Terms(style=style, read=read, writes=writes, seconds=seconds, least=least)
 

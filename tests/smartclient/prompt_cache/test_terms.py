@@ -54,6 +54,14 @@ def test_what_is_not_known_is_not_guessed(fields, endpoint):
     assert terms_of(facts, endpoint=endpoint) is None
 
 
+@pytest.mark.parametrize(
+    ("model", "endpoint"),
+    [("gpt-5.6", "anthropic.messages"), ("claude-opus-5", "openai.chat"), ("gpt-5.6", "cohere")],
+)
+def test_a_model_behind_the_format_of_another_provider_has_none(model, endpoint):
+    assert terms_of(catalog.model(model), endpoint=endpoint) is None
+
+
 def test_a_model_that_nobody_knows_has_no_terms():
     assert terms_of(None, endpoint="anthropic.messages") is None
 
