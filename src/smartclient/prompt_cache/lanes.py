@@ -23,7 +23,7 @@ MAX_BYTES = 32 << 20
 to 64 books with 4,096 entries and 512 boundaries each, is small beside it."""
 
 _MAX_BOOKS = 64
-_BLOCK_BYTES = 400  # of a block's digests, beside its data
+_LANE_BYTES, _BLOCK_BYTES = 1000, 700  # of each, beside the prompt's own
 
 
 class Ticket:
@@ -267,7 +267,7 @@ class Lanes:
     def _settle(self, lane: Lane, ticket: Ticket) -> None:
         walk = ticket.walk
         lane.keys, lane.walk = ticket.keys, walk
-        size = walk.blocks[-1].end + _BLOCK_BYTES * len(walk.blocks)
+        size = _LANE_BYTES + walk.units[-1].held + _BLOCK_BYTES * len(walk.blocks)
         self._bytes += size - lane.size
         lane.size = size
         ticket.book.remember(lane)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -128,6 +129,28 @@ def test_prompts_are_bounded_by_their_bytes():
 
     assert known.lanes.num_bytes <= 100_000
     assert len(known.lanes) >= 1
+
+
+@pytest.mark.parametrize(
+    ("size", "turns", "calls"),
+    [
+        pytest.param(200_000, 1, 8, id="large-texts"),
+        pytest.param(200, 20, 20, id="many-turns"),
+        pytest.param(20, 1, 100, id="many-lanes"),
+    ],
+)
+def test_what_is_counted_is_what_is_kept_in_memory(size, turns, calls):
+    known = Known()
+    known.enter("what is loaded with the first")
+    tracemalloc.start()
+    try:
+        for number in range(calls):
+            known.enter(*[f"{number} {turn} " + "x" * size for turn in range(turns)])
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert 0.7 * kept < known.lanes.num_bytes < 1.5 * kept
 
 
 def test_one_prompt_may_be_larger_than_the_bound():
