@@ -92,6 +92,7 @@ class Ticket:
         if walk is None:
             return
         self.before, self.reply_id = walk, lane.reply_id
+        self.entry = self.cached = self.idle = self.lives = None
         for index in reversed(lane.held):
             entry = entries.get(lane.keys[index]) if index <= most else None
             if entry is not None:

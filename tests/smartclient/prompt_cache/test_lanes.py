@@ -236,3 +236,19 @@ def _common(one, other):
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None) or (
         min(len(one), len(other)) if one[:1] == other[:1] else 0
     )
+
+
+def test_what_is_expected_is_all_of_one_lane():
+    """An entry of another prompt than `before` is no block of it."""
+    known = Known()
+    long = known.enter("one", "two", "three", "four", "five")
+    known.book.keep(long.keys[3], "5m", 300.0, known.now)
+    long.lane.hold([3], 3)
+    short = known.enter("other")
+
+    ticket = known.lanes.enter(
+        known.book, prompt("one", "two", "three", "four", "six"), known.now, likely=short.lane
+    )
+
+    assert ticket.before is short.walk
+    assert (ticket.entry, ticket.cached, ticket.idle, ticket.lives) == (None,) * 4
