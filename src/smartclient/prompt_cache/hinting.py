@@ -281,6 +281,7 @@ class Hinted:
             )
         return CacheReport(
             placed=tuple(path_text(self.walk.blocks[mark.block].path) for mark in plan.marks),
+            unmarked=plan.why_none or None,
             predicted_read=plan.predicted_read,
             actual_read=usage.cache_read if usage is not None else None,
             miss=told.miss,

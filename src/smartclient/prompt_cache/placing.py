@@ -157,7 +157,8 @@ class _Placing:
         if self._is_anthropic and "5m" in self._ttls:  # where the order forbids more
             asked += [Mark(one.block, "5m") for one in chosen if one.ttl != "5m"]
         marks = legal(self._walk, asked, explicit_only=only)
-        return self._told(marks, {one.block: one.why for one in chosen}, only, "")
+        why = "" if marks else "the request's own marks leave no place for one"
+        return self._told(marks, {one.block: one.why for one in chosen}, only, why)
 
     # What is there without us.
 

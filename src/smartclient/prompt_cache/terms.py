@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ..catalog.facts import ModelFacts
 
-__all__ = ["LOOKBACK", "CacheStyle", "Terms", "expected_reads", "pays_from", "terms_of"]
+__all__ = ["LOOKBACK", "CacheStyle", "Terms", "expected_reads", "terms_of"]
 
 CacheStyle: TypeAlias = Literal["marks", "breakpoints", "automatic"]
 """`marks`: Anthropic's. `breakpoints`: OpenAI's from gpt-5.6 on. `automatic`: those before."""
@@ -30,7 +30,6 @@ class Terms(Struct, frozen=True, kw_only=True):
         writes: Price of one that is written, by time to live, the shortest first.
         seconds: How long a prefix is kept, by time to live.
         least: Tokens of the shortest prefix that is kept.
-        most_marks: Marks that a request may have.
     """
 
     style: CacheStyle
@@ -38,7 +37,6 @@ class Terms(Struct, frozen=True, kw_only=True):
     writes: Mapping[str, float] = {}
     seconds: Mapping[str, float] = {}
     least: int = _UNKNOWN_LEAST
-    most_marks: int = 4
 
     @property
     def longest(self) -> float:
@@ -75,14 +73,6 @@ def terms_of(facts: ModelFacts | None, *, endpoint: str) -> Terms | None:
             return None
     seconds = {ttl: float(kept) for ttl, kept in ttls.items() if ttl in writes or not writes}
     return Terms(style=style, read=read, writes=writes, seconds=seconds, least=least)
-
-
-def pays_from(terms: Terms, ttl: str) -> float:
-    """How often a prefix must be read again for writing it to pay: its break-even.
-
-    0.28 for a write at 1.25 times the price of input and reads at a tenth of it.
-    """
-    return (terms.writes[ttl] - 1.0) / (1.0 - terms.read)
 
 
 def expected_reads(chance: float) -> float:

@@ -13,6 +13,7 @@ from tests.smartclient.policies.test_cache_hints import LONG, begun, hints, prom
 from tests.smartclient.policies.test_cache_hints import with_headers as headed
 
 ODD = Failure(kind="invalid", status=400, message="messages[0].content: expected a string")
+MARKED = {"type": "text", "text": LONG, "cache_control": {"type": "ephemeral"}}
 OWN = Origin("https", "eu.api.openai.com", 443)
 
 
@@ -73,7 +74,7 @@ def test_json_that_cannot_be_written_again_is_sent_as_it_came(more):
     out, _ = sent(hints(), call)
 
     assert out.body == call.body
-    assert call.trace.cache.placed == ()
+    assert call.trace.cache.unmarked == "its JSON cannot be written again as it came"
 
 
 @pytest.mark.parametrize(
@@ -105,11 +106,36 @@ def test_what_the_caller_changes_while_the_call_waits_is_not_sent():
 
 
 def test_a_model_that_nobody_knows_decides_on_marks_itself():
-    control = {"type": "ephemeral"}
-    system = [{"type": "text", "text": LONG, "cache_control": control} for _ in range(5)]
-    call = prompt(system=system, model="nobody-knows-it")
+    call = prompt(system=[MARKED] * 5, model="nobody-knows-it")
 
     assert sent(hints(), call)[0] is call
+
+
+@pytest.mark.parametrize(
+    ("mode", "fields", "told"),
+    [
+        pytest.param("full", {}, None, id="marked"),
+        pytest.param("cautious", {}, "nothing that was sent twice is worth a mark", id="new"),
+        pytest.param(
+            "full",
+            {"system": [MARKED] * 4, "messages": [{"role": "user", "content": LONG}]},
+            "the request's own marks leave no place for one",
+            id="four-of-the-caller's",
+        ),
+        pytest.param(
+            "full",
+            {"messages": [{"role": "user", "content": [{}]}], "system": ""},
+            "no block of this prompt can be marked",
+            id="nowhere",
+        ),
+    ],
+)
+def test_the_report_says_why_nothing_is_marked(mode, fields, told):
+    call = prompt(**({"stop_sequences": [LONG]} | fields))
+
+    sent(hints(mode), call)
+
+    assert call.trace.cache.unmarked == told
 
 
 # What a gateway says of them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from smartclient import catalog
-from smartclient.prompt_cache.terms import expected_reads, pays_from, terms_of
+from smartclient.prompt_cache.terms import expected_reads, terms_of
 from tests.smartclient.prompt_cache.hinted_prompts import terms
 
 
@@ -21,7 +21,9 @@ from tests.smartclient.prompt_cache.hinted_prompts import terms
     ],
 )
 def test_the_break_even_follows_from_the_model_s_own_prices(model, endpoint, ttl, reads):
-    assert round(pays_from(terms(model, endpoint), ttl), 2) == reads
+    found = terms(model, endpoint)
+
+    assert round((found.writes[ttl] - 1.0) / (1.0 - found.read), 2) == reads
 
 
 @pytest.mark.parametrize(
