@@ -118,7 +118,7 @@ def test_a_model_that_nobody_knows_decides_on_marks_itself():
         pytest.param("cautious", {}, "nothing that was sent twice is worth a mark", id="new"),
         pytest.param(
             "full",
-            {"system": [MARKED] * 4, "messages": [{"role": "user", "content": LONG}]},
+            {"system": [MARKED] * 4, "messages": [{"role": "user", "content": LONG}] * 3},
             "the request's own marks leave no place for one",
             id="four-of-the-caller's",
         ),
