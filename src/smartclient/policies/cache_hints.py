@@ -201,21 +201,16 @@ class Hints:
         yield from close(reply)
         edited.hinted.leave("the provider refused our marks")
         edited.take(call)
-        if is_named:
-            self._refused(call, edited)
         plain = yield from call_next(call)
-        if not is_named and 200 <= plain.status < 300:  # so it was ours
-            self._refused(call, edited)
+        if 200 <= plain.status < 300:  # so it was ours, and not the caller's
+            edited.hinted.refused(self._clock.monotonic())
+            _observers.warned(
+                "%s refused marks for its prompt cache: calls of %.200r go without them for an "
+                'hour; cache_hints="off" turns them off for good',
+                call.origin,
+                call.model,
+            )
         return plain
-
-    def _refused(self, call: Call, edited: _Edited) -> None:
-        edited.hinted.refused(self._clock.monotonic())
-        _observers.warned(
-            "%s refused marks for its prompt cache: calls of %.200r go without them for an hour; "
-            'cache_hints="off" turns them off for good',
-            call.origin,
-            call.model,
-        )
 
 
 class _Edited:

@@ -13,6 +13,7 @@ from tests.smartclient.policies.test_cache_hints import LONG, begun, hints, prom
 from tests.smartclient.policies.test_cache_hints import with_headers as headed
 
 ODD = Failure(kind="invalid", status=400, message="messages[0].content: expected a string")
+NAMED = Failure(kind="invalid", status=400, message="prompt_cache_retention: not one of them")
 MARKED = {"type": "text", "text": LONG, "cache_control": {"type": "ephemeral"}}
 OWN = Origin("https", "eu.api.openai.com", 443)
 
@@ -152,10 +153,11 @@ def test_a_gateway_that_stumbles_over_our_form_gets_the_caller_s(caplog):
     assert sent(policy, prompt())[0].payload == call.payload
 
 
-def test_what_a_gateway_refuses_either_way_is_the_caller_s_mistake():
+@pytest.mark.parametrize("failure", [ODD, NAMED], ids=["odd", "of-the-caller's-own-field"])
+def test_what_is_refused_either_way_is_the_caller_s_mistake(failure):
     policy, call, bad, again = hints(), begun(prompt()), a_reply(400), a_reply(400)
 
-    reply, _ = play(policy.flow(call, exchange), [bad, ODD, None, again])
+    reply, _ = play(policy.flow(call, exchange), [bad, failure, None, again])
 
     assert reply is again
     assert "cache_control" in str(sent(policy, prompt())[0].payload)
