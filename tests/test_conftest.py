@@ -100,3 +100,18 @@ def test_a_warning_is_an_error(suite):
     counts, _ = summary(suite)
 
     assert counts == {"failed": 1}
+
+
+def test_what_cannot_be_encoded_ends_no_worker(suite):
+    """A skip has its reason in a tuple, which stays one."""
+    (suite / "tests" / "test_it.py").write_text(
+        "import logging, pytest\n"
+        "def test_logs(): logging.warning('half \\ud800')\n"
+        "def test_fails(): raise ValueError('half \\udfff')\n"
+        "def test_is_skipped(): pytest.skip('half \\ud800')\n"
+    )
+
+    counts, output = summary(suite, "-p", "xdist.plugin", "-n", "1")
+
+    assert counts == {"passed": 1, "failed": 1, "skipped": 1}
+    assert r"ValueError: half \udfff" in output

@@ -29,7 +29,7 @@ NAMES = {
     "smartclient.ledger": "Entry Ledger Total",
     "smartclient.prompt_cache": """
         Block CacheHints CacheSavings Drift Evidence KeepAlive MISS_KINDS Mark MarkUse Miss Move
-        Served Tally Tier Walk classify drift keep_alive prewarm provider_diagnosis savings walk
+        Tally Tier Walk classify drift keep_alive prewarm provider_diagnosis savings walk
         """,
     "smartclient.stores": """
         Account Amount Balance Booking MemoryStore Operation Read RedisStore Reserve Reserved

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import shutil
+import subprocess
 import tomllib
 
 import pytest
@@ -42,6 +44,26 @@ def test_a_script_is_short_and_says_its_job(name):
 @a_script
 def test_a_script_can_be_run(name):
     assert os.access(ROOT / "scripts" / name, os.X_OK)
+
+
+@pytest.mark.parametrize(
+    ("given", "passed_on"),
+    [
+        pytest.param([], ["-n", "2", "--dist", "loadfile"], id="whole"),
+        pytest.param(["--all"], ["-n", "2", "--dist", "loadfile", "--all"], id="long-forms-too"),
+        pytest.param(["tests/a b.py", "-x"], ["tests/a b.py", "-x"], id="a-part"),
+    ],
+)
+def test_only_the_whole_suite_runs_in_workers(tmp_path, given, passed_on):
+    for name, job in {"scripts/install": "", ".venv/bin/python": 'printf "%s\\n" "$@"'}.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{job}\n")
+        (tmp_path / name).chmod(0o755)
+    script = shutil.copy(ROOT / "scripts" / "test", tmp_path / "scripts" / "test")
+
+    shown = subprocess.check_output([script, *given], text=True)
+
+    assert shown.splitlines() == ["-m", "pytest", "--cov", "--cov-report=term", *passed_on]
 
 
 def test_ci_runs_what_people_run():

@@ -244,6 +244,11 @@ class Attempt(Struct):
     changes_input: bool = False
     has_fees: bool = False
 
+    @property
+    def billed_as(self) -> Served | None:
+        """How it was served by its reply, and where that says nothing, as its request asked."""
+        return self.asked if self.served is None else self.served.over(self.asked)
+
     def end(self, at: float) -> None:
         """It is over; whoever keeps its record keeps no socket."""
         self.ended, self.timeline.carrier = at, None

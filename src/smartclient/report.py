@@ -89,6 +89,7 @@ class CacheReport(Struct, frozen=True, kw_only=True):
         actual_read: Those that were.
         miss: Why less was read than the request shares with earlier ones, in one word of
             `docs/reference/cache-misses.md`; `None` where nothing was missed.
+        why: The same in a sentence, with its numbers, and what to do.
         drift_path: JSON path of the first difference to the request before, where that is
             the reason.
         drift: The same in a sentence, with kind, tokens and dollars.
@@ -102,6 +103,7 @@ class CacheReport(Struct, frozen=True, kw_only=True):
     predicted_read: int | None = None
     actual_read: int | None = None
     miss: str | None = None
+    why: str | None = None
     drift_path: str | None = None
     drift: str | None = None
     savings: float | None = None
@@ -238,7 +240,7 @@ class CallReport(Struct, frozen=True, kw_only=True):
     def _cache(self) -> list[str]:
         if self.cache is None or self.cache.miss is None:
             return []
-        return [f"  cache miss: {self.cache.drift or self.cache.miss}"]
+        return [f"  cache miss: {self.cache.why or self.cache.miss}"]
 
     def _budgets(self) -> list[str]:
         return [
@@ -327,7 +329,6 @@ def attempt_report(
     attempt: Attempt, *, since: float, server: Mapping[str, Stage], priced: Cost | None = None
 ) -> AttemptReport:
     """What one attempt came to, with times from `since`."""
-    served = attempt.asked if attempt.served is None else attempt.served.over(attempt.asked)
     ended = attempt.ended if attempt.ended is not None else attempt.started
     return AttemptReport(
         number=attempt.number,
@@ -340,7 +341,7 @@ def attempt_report(
         reused=attempt.timeline.reused,
         stages=dict(server) | timeline_stages(attempt.timeline, since=since),
         model=attempt.model,
-        served=served,
+        served=attempt.billed_as,
         usage=attempt.usage,
         priced=priced,
     )

@@ -9,6 +9,7 @@ import pytest
 
 import server_reference
 from smartclient.net import blocking
+from tests.end_to_end.cache_proof import Proof
 from tests.end_to_end.cached_calls import Cached
 from tests.end_to_end.http2_player import Watcher, player
 from tests.end_to_end.http2_sides import Http2Side, http2_side
@@ -41,6 +42,21 @@ def shared(request: pytest.FixtureRequest) -> Iterator[Shared]:
     both = Shared(is_async=request.param == "asyncio")
     yield both
     both.stop()
+
+
+@pytest.fixture
+def proof() -> Iterator[Callable[..., Proof]]:
+    """Makes clients and their servers with a prompt cache, and audits them in the end."""
+    made: list[Proof] = []
+
+    def make(*args: Any, **options: Any) -> Proof:
+        made.append(Proof(*args, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+        one.audit()
 
 
 @pytest.fixture(params=[True, False], ids=["alpn", "prior-knowledge"])

@@ -7,6 +7,7 @@ import pytest
 
 from smartclient._call import Headers, Origin, Span, Timeout, Trace
 from smartclient.testing import a_call, a_reply
+from smartclient.wire import Served
 from tests.smartclient.fakes import FakeResponse, a_stream
 
 
@@ -148,3 +149,24 @@ def test_a_model_may_think_for_minutes_before_its_first_word_and_speak_for_hours
     assert usual.idle >= 300.0
     assert usual.read >= usual.first_event
     assert usual.total is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "served", "billed"),
+    [
+        pytest.param(None, None, None, id="nothing-said"),
+        pytest.param(Served(geo="us"), None, Served(geo="us"), id="asked"),
+        pytest.param(None, Served(speed="fast"), Served(speed="fast"), id="told"),
+        pytest.param(
+            Served(service_tier="auto", geo="us"),
+            Served(service_tier="flex"),
+            Served(service_tier="flex", geo="us"),
+            id="both",
+        ),
+    ],
+)
+def test_an_attempt_is_billed_as_its_reply_says_and_else_as_asked(asked, served, billed):
+    attempt = Trace(started=0.0).begin(Origin("http", "a", 80), at=0.0)
+    attempt.asked, attempt.served = asked, served
+
+    assert attempt.billed_as == billed

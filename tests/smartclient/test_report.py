@@ -185,9 +185,9 @@ READ = Usage(uncached=892, cache_read=8112, cache_write={}, output=5)
             id="at-least",
         ),
         pytest.param(
-            {"cache": CacheReport(miss="drift", drift="tools[3] moved; 8,112 tokens")},
+            {"cache": CacheReport(miss="prefix_drift", why="tools[3] moved; 8,112 tokens")},
             "  cache miss: tools[3] moved; 8,112 tokens",
-            id="drift",
+            id="why",
         ),
         pytest.param({"cache": CacheReport(miss="expired")}, "  cache miss: expired", id="miss"),
         pytest.param(

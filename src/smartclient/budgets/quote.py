@@ -99,7 +99,7 @@ class Quotes:
 
     def tariff_of(self, attempt: Attempt) -> Tariff | None:
         """What an attempt is billed by, as its reply says, and where it does not its request."""
-        served = (attempt.served or Served()).over(attempt.asked)
+        served = attempt.billed_as or Served()
         how = (attempt.model or served.model, served.service_tier, served.speed, served.geo)
         found = self._tariffs.get(how)
         return self._found(*how) if found is None else found

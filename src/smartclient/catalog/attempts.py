@@ -25,9 +25,7 @@ def priced(attempt: Attempt, catalog: CatalogLike | None = None) -> Cost | None:
     Args:
         catalog: Whose prices; `None` takes those that come with this version.
     """
-    served = attempt.served or attempt.asked or _AS_USUAL
-    if served is not attempt.asked:
-        served = served.over(attempt.asked)
+    served = attempt.billed_as or _AS_USUAL
     model = attempt.model or served.model
     if attempt.usage is None or model is None:
         return None

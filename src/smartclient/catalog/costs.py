@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..wire import Usage
+from ..wire.usage import MOST_TOKENS
 from .exact import per_million, plus, times
 from .facts import Mode, ModelFacts, Prices, Rates, Tier
 
@@ -166,8 +167,9 @@ def _faults(usage: Usage) -> list[str]:
     if usage.output is None:
         faults.append("output tokens")
     for name, tokens in _counts(usage):
-        if tokens < 0:
-            faults.append(f"{name} of {tokens:,} tokens")
+        if not 0 <= tokens <= MOST_TOKENS:
+            shown = f"over {MOST_TOKENS:,}" if tokens > 0 else f"{tokens:,}"
+            faults.append(f"{name} of {shown} tokens")
     return faults
 
 

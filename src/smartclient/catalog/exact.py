@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Context, Decimal, Inexact, InvalidOperation
 
-__all__ = ["ZERO", "per_million", "plus", "times"]
+__all__ = ["ZERO", "minus", "per_million", "plus", "times"]
 
 ZERO = Decimal(0)
 
@@ -13,6 +13,7 @@ _EXACT = Context(prec=100, traps=[Inexact, InvalidOperation])
 
 times = _EXACT.multiply
 plus = _EXACT.add
+minus = _EXACT.subtract
 
 
 def per_million(amount: Decimal) -> Decimal:

@@ -27,7 +27,7 @@ def models_of(path: str | os.PathLike[str]) -> list[tuple[str, Mapping[str, Any]
             parse_constant=_refused,
             object_pairs_hook=_once,
         )
-    except ValueError as error:  # bytes that are not UTF-8 included
+    except (ValueError, RecursionError) as error:  # bytes that are not UTF-8 included
         raise ValueError(f"{where}: not a file of models: {error}") from None
     models = told.get("models") if isinstance(told, dict) else None
     if not isinstance(models, list) or len(told) != 1:

@@ -12,6 +12,7 @@ from ..catalog import Catalog, catalog_of
 from . import cost, tokens
 from .models import UnknownModelError
 from .requests import UnreadableError
+from .tables import shown
 
 __all__ = ["main"]
 
@@ -38,14 +39,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _print(options.run(options, _catalog(options.catalog)))
     except (UnreadableError, UnknownModelError) as error:
-        print(f"smartclient {options.command}: {error}", file=sys.stderr)
-        return _BAD_INPUT
+        return _refused(options.command, str(error))
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except BrokenPipeError:  # the reader has seen enough: say nothing at exit either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
+    except OSError as error:  # of stdout: all others are told as what cannot be read
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing fails at exit
+        if isinstance(error, BrokenPipeError):  # the reader has seen enough
+            return _PIPE_CLOSED
+        return _refused(options.command, f"stdout cannot be written: {error.strerror or error}")
     return 0
+
+
+def _refused(command: str, why: str) -> int:
+    print(f"smartclient {command}: {shown(why, longest=None)}", file=sys.stderr)
+    return _BAD_INPUT
 
 
 def _print(lines: Iterable[str]) -> None:

@@ -52,14 +52,13 @@ def chosen(patterns: Sequence[str], providers: Sequence[str], catalog: Catalog) 
     ours = [facts for facts in catalog if not providers or facts.provider in providers]
     if not patterns:
         return ours
-    found: dict[str, ModelFacts] = {}
+    found: list[ModelFacts] = []
     for pattern in patterns:
         if any(sign in pattern for sign in "*?["):
             some = [facts for facts in ours if fnmatchcase(facts.name, pattern.lower())]
             if not some:
                 raise UnknownModelError(f"no model of the catalog is called like {pattern!r}")
-            found |= {facts.name: facts for facts in some}
         else:
-            facts = known(pattern, catalog)
-            found[pattern if facts.name not in pattern else facts.name] = facts
-    return list(found.values())
+            some = [known(pattern, catalog)]
+        found += [facts for facts in some if facts not in found]  # a fine-tuned one has its own
+    return found

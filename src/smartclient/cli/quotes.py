@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 
 from ..catalog import Cost, ModelFacts, cost
-from ..catalog.exact import plus, times
+from ..catalog.exact import minus, plus, times
 from ..tokens import TokenCount, count
 from ..wire import Usage
 from .parts import is_system, parts_of
@@ -136,7 +136,7 @@ def _add(found: Quote, one: _One, asked: Asked, turns: _Turns) -> None:
     found.input_p50 = _sum(found.input_p50, alone)
     most = _price(found, one, Usage(uncached=counted.p95, output=0))
     found.input_p95 = _sum(found.input_p95, most)
-    spent = None if whole is None or alone is None else plus(whole, -alone)
+    spent = None if whole is None or alone is None else minus(whole, alone)
     found.output = None if known is None else _sum(found.output, spent)
     found.total = _sum(found.total, _times(whole, asked.calls))
     _add_cached(found, one, asked.shared, turns)

@@ -106,7 +106,7 @@ def _read(file: BinaryIO, shown: str, *, as_text: bool) -> Iterator[WrittenReque
         first, _, rest = bare.partition("\n")
         if not rest or not _is_json(first):
             raise
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(text.split("\n"), 1):
             yield from _of_line(line, f"{shown}:{number}")
         return
     yield from _of_value(found, shown)

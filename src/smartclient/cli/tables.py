@@ -10,7 +10,7 @@ from decimal import Decimal
 
 __all__ = ["as_csv", "dollars", "markdown", "number", "plain", "shown", "table"]
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@")
 _LONGEST = 60
 
 
@@ -50,7 +50,7 @@ def as_csv(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([_safe(cell) for cell in row] for row in rows)
+    writer.writerows([_safe(shown(cell, longest=None)) for cell in row] for row in rows)
     return file.getvalue().rstrip("\n")
 
 

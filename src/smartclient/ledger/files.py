@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterator, Sequence
+from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import BinaryIO, Literal, get_args
@@ -54,12 +55,10 @@ def entries(path: Path) -> Iterator[Entry | None]:
         ValueError: It is no ledger.
     """
     with path.open("rb") as file:
-        start = file.read(3)
-        file.seek(0)
-        if start == b"at,":
-            yield from _rows(path)
-            return
-        yield from _lines(file)
+        if file.peek(3).startswith(b"at,"):  # nothing is taken: it may be a pipe
+            yield from _rows(file, path)
+        else:
+            yield from _lines(file)
 
 
 def _lines(file: BinaryIO) -> Iterator[Entry | None]:
@@ -75,11 +74,11 @@ def _skip_line(file: BinaryIO) -> None:
         pass
 
 
-def _rows(path: Path) -> Iterator[Entry | None]:
+def _rows(file: BufferedReader, path: Path) -> Iterator[Entry | None]:
     from .sheet import entries_of
 
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+    with TextIOWrapper(file, encoding="utf-8", errors="replace", newline="") as text:
         try:
-            yield from entries_of(file)
+            yield from entries_of(text)
         except csv.Error as error:
             raise ValueError(f"{path} is a broken spreadsheet: {error}") from None

@@ -9,6 +9,7 @@ from .entry import Entry
 __all__ = ["checked", "encoded", "entry_in", "is_entry"]
 
 _BEGINNING = b'{"at":'
+_NEXT = b"\n" + _BEGINNING
 _ENCODER = msgspec.json.Encoder(decimal_format="string")
 _DECODER = msgspec.json.Decoder(Entry)
 _YEAR_10_000 = 253_402_300_800.0
@@ -22,7 +23,7 @@ def encoded(entry: Entry) -> bytes:
 
 def is_entry(head: bytes) -> bool:
     """Whether what a file begins with is a line of ours, or what is left of one."""
-    return head.startswith(_BEGINNING) or b"\n" + _BEGINNING in head
+    return head.startswith(_BEGINNING) or _BEGINNING.startswith(head) or _NEXT in head
 
 
 def entry_in(line: bytes) -> Entry | None:
@@ -32,7 +33,7 @@ def entry_in(line: bytes) -> Entry | None:
         return None
     try:
         return checked(_DECODER.decode(line[start:]))
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
 
 

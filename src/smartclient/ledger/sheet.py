@@ -30,7 +30,7 @@ def write(file: IO[str], entries: Iterable[Entry]) -> None:
 
     Lists are JSON. A name that a spreadsheet would take for a formula gets a `'` before it.
     """
-    rows = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+    rows = csv.DictWriter(file, COLUMNS)  # of its line ends, `\r` too is quoted in a name
     rows.writeheader()
     for entry in entries:
         told = msgspec.to_builtins(entry) | {"day": entry.day}
@@ -42,7 +42,7 @@ def entries_of(file: IO[str]) -> Iterator[Entry | None]:
     for row in csv.DictReader(file):
         try:
             yield checked(_entry(row))
-        except (ValueError, TypeError, KeyError, msgspec.ValidationError):
+        except (ValueError, TypeError, KeyError, RecursionError, msgspec.ValidationError):
             yield None
 
 
@@ -60,13 +60,15 @@ def _cell(name: str, value: Any) -> str:
     return f"'{text}" if name in _NAMES and text.startswith(_FORMULA) else text
 
 
-def _entry(row: dict[str, str]) -> Entry:
+def _entry(row: dict[str, str | None]) -> Entry:
     told: dict[str, Any] = {name: _value(name, row[name]) for name in COLUMNS if name != "day"}
     known = {name: value for name, value in told.items() if value is not None}
     return msgspec.convert(known, Entry, strict=False)
 
 
-def _value(name: str, text: str) -> Any:
+def _value(name: str, text: str | None) -> Any:
+    if text is None:
+        raise ValueError(f"the row ends before {name}")
     if text == "":
         return None
     if name in _STRUCTURED:

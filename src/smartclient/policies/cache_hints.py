@@ -71,7 +71,7 @@ class Hints:
         self, *, clock: Clock, hints: CacheHints | str | bool, catalog: CatalogLike | None = None
     ) -> None:
         self._clock, self._given, self._catalog = clock, hints, catalog
-        self._made: tuple[tuple[int, Hinter], ...] = ()
+        self._made: dict[int, Hinter] = {}  # by process
         self._salt = os.urandom(16)
 
     def flow(self, call: Call, call_next: Next) -> Flow[Reply]:
@@ -141,13 +141,16 @@ class Hints:
             return None
 
     def _hinter(self) -> Hinter:
-        made = self._made
-        if not made or made[0][0] != os.getpid():  # a forked child has its parent's locks
+        process = os.getpid()
+        made = self._made.get(process)
+        if made is None:  # a forked child has its parent's locks
             from ..prompt_cache.hinting import Hinter
 
-            # In one step: of two threads at once, both may make one, and one is kept.
-            made = self._made = ((os.getpid(), Hinter(self._options)),)
-        return made[0][1]
+            # In one step: of threads that come at once each may make one, and all take the same.
+            made = self._made.setdefault(process, Hinter(self._options))
+            for parent in [one for one in self._made if one != process]:
+                self._made.pop(parent, None)
+        return made
 
     @property
     def _options(self) -> CacheHints:

@@ -11,7 +11,7 @@ from .diagnoses import provider_diagnosis
 from .drift import Drift, Move, drift
 from .misses import MISS_KINDS, Evidence, Miss, classify
 from .prewarming import KeepAlive, keep_alive, prewarm
-from .savings import Served, savings
+from .savings import savings
 from .tallies import CacheSavings, MarkUse, Tally
 from .walk import walk
 
@@ -27,7 +27,6 @@ __all__ = [
     "MarkUse",
     "Miss",
     "Move",
-    "Served",
     "Tally",
     "Tier",
     "Walk",

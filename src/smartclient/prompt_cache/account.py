@@ -7,16 +7,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from .. import wire
 from .._call import Attempt
 from ..catalog.facts import ModelFacts
-from ..wire import Usage
+from ..wire import Served, Usage
 from .drift import Drift, drift
 from .lanes import Ticket
 from .misses import Evidence, classify
 from .placing import Plan
-from .savings import Served, savings
-from .terms import LOOKBACK, Terms
+from .savings import STANDARD, savings
+from .terms import LOOKBACK, STEP, Terms
 
 __all__ = ["Account", "account"]
 
@@ -25,6 +24,7 @@ class Account(Struct, frozen=True, kw_only=True):
     """See the fields of the same names in `CacheReport`."""
 
     miss: str | None = None
+    why: str | None = None
     drift_path: str | None = None
     drift: str | None = None
     savings: float | None = None
@@ -49,16 +49,19 @@ def account(
     usage = attempt.usage
     if usage is None or usage.cache_read is None:
         return Account()
-    told = (attempt.served or wire.Served()).over(attempt.asked)
-    served = Served(service_tier=told.service_tier, geo=told.geo, speed=told.speed)
+    served = attempt.billed_as or STANDARD
     saved = savings(usage, facts, served=served)
     miss = classify(_evidence(ticket, plan, terms, facts, usage, served, overlaps, diagnosis))
     found = miss.drift if miss is not None else None
     if miss is not None and ticket.is_astray:
         # Nothing was there to be missed, because nothing stays the same for long enough.
         found = found or _drift(ticket, facts, usage, served)
+    why = "" if miss is None else str(miss if found is None else found)
+    if miss is not None and miss.kind == "no_mark" and not plan.kept and found is None:
+        why = f"not marked: {plan.why_none}"
     return Account(
         miss=None if miss is None else miss.kind,
+        why=why or None,
         drift_path=None if found is None else found.path,
         drift=None if found is None else str(found),
         savings=None if saved is None else float(saved),
@@ -80,6 +83,21 @@ def _drift(ticket: Ticket, facts: ModelFacts | None, usage: Usage, served: Serve
     )
 
 
+def _expect_all(ticket: Ticket, terms: Terms) -> None:
+    """Note what a provider that needs no marks should hold: all that was sent."""
+    before = ticket.before
+    if before is None:
+        return
+    entry, weight = ticket.shared, ticket.weights[ticket.shared] if ticket.shared >= 0 else 0
+    if weight * ticket.book.ratio < terms.least and ticket.is_astray:
+        entry = len(before.blocks) - 1
+        weight = before.blocks[entry].end
+    tokens = int(weight * ticket.book.ratio) // STEP * STEP
+    if tokens >= terms.least:
+        ticket.entry, ticket.cached = entry, tokens
+        ticket.idle, ticket.lives = ticket.since, terms.longest
+
+
 def _evidence(
     ticket: Ticket,
     plan: Plan,
@@ -90,6 +108,8 @@ def _evidence(
     overlaps: int,
     diagnosis: Mapping[str, Any] | None,
 ) -> Evidence:
+    if terms.style == "automatic":
+        _expect_all(ticket, terms)
     before, entry = ticket.before, ticket.entry
     found = None
     if before is not None and entry is not None and (usage.cache_read or 0) < (ticket.cached or 0):

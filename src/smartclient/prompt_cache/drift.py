@@ -9,14 +9,14 @@ import msgspec
 from msgspec import Struct
 
 from ..catalog.facts import ModelFacts
-from ..wire import Usage
+from ..wire import Served, Usage
 from .advice import advice
 from .blocks import Path, Tier, Walk, path_text
 from .difference import DriftKind
 from .divergence import Divergence, divergence
 from .lost import Lost, lost
 from .patterns import WORDS, Pattern
-from .savings import STANDARD, Served
+from .savings import STANDARD
 from .texts import excerpt
 
 __all__ = ["Drift", "DriftKind", "Move", "drift"]

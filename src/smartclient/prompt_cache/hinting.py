@@ -157,8 +157,9 @@ class Hinted:
         """Spread what begins alike over keys, each of which one machine can serve."""
         shard = self._hinter.lanes.shard(self._ticket, index, now)
         # Without a key the provider goes by the beginning itself, which is as good for the
-        # first machine; a key on a second call would lead away from where the first one went.
-        if shard or self._hinter.hints.mode == "full":
+        # first machine, and better where the prompt turns out to change behind it; a key on a
+        # second call would lead away from where the first one went.
+        if shard:
             key = cache_key(self.walk, index, shard)
             self.payload = {**self.payload, "prompt_cache_key": key}
 
@@ -285,6 +286,7 @@ class Hinted:
             predicted_read=plan.predicted_read,
             actual_read=usage.cache_read if usage is not None else None,
             miss=told.miss,
+            why=told.why,
             drift_path=told.drift_path,
             drift=told.drift,
             savings=told.savings,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from decimal import Context, Decimal
+from decimal import Decimal
 
 import msgspec
 from msgspec import Struct
 
+from ..catalog.exact import minus
 from ..catalog.facts import ModelFacts
-from ..wire import Usage
+from ..wire import Served, Usage
 from .divergence import Divergence
-from .savings import Served, priced
+from .savings import priced
 
 __all__ = ["Lost", "lost"]
-
-_EXACT = Context(prec=100)
 
 
 class Lost(Struct, frozen=True, kw_only=True):
@@ -114,4 +113,4 @@ def _between(
     paid, due = priced(actual, facts, served), priced(ideal, facts, served)
     if paid is None or due is None or paid.total is None or due.total is None:
         return None
-    return _EXACT.subtract(paid.total, due.total)
+    return minus(paid.total, due.total)

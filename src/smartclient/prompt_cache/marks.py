@@ -94,12 +94,12 @@ def marked(
 
     Args:
         walk: Of this very payload.
-        marks: What `legal` left; none changes nothing.
+        marks: What `legal` left.
         explicit_only: Set OpenAI's mode in which nothing is written but at marks, where
-            `allows_explicit_only`.
+            `allows_explicit_only`; without marks, nothing at all.
     """
     if not marks:
-        return payload
+        return _with_mode(payload, walk) if explicit_only else payload
     at: dict[int, dict[str, Any]] = {mark.block: _mark(walk, mark) for mark in marks}
     last = max(*at, *(index for index, _ in _own(walk)), -1)
     name = "cache_control" if walk.endpoint == "anthropic.messages" else MARK

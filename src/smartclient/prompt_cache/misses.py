@@ -172,7 +172,7 @@ def _first_that_holds(evidence: Evidence) -> tuple[MissKind, _Facts]:
 
 
 def _no_mark(evidence: Evidence) -> _Facts | None:
-    if evidence.is_automatic or evidence.marks is None:
+    if evidence.is_automatic or evidence.marks is None or _is_too_short(evidence):
         return None
     return None if evidence.marks else {"marks": 0}
 
@@ -197,14 +197,18 @@ def _below_min(evidence: Evidence) -> _Facts | None:
         return None  # long enough it was
     facts = {"tokens": evidence.prefix_tokens, "min_tokens": evidence.min_tokens}
     told = {name: tokens for name, tokens in facts.items() if tokens is not None}
-    if evidence.is_automatic:
-        tokens = usage.input_tokens
-        if tokens is None or evidence.min_tokens is None or tokens >= evidence.min_tokens:
-            return None
-        return {**told, "tokens": tokens}
+    if evidence.is_automatic or not evidence.marks:
+        return {**told, "tokens": usage.input_tokens or 0} if _is_too_short(evidence) else None
     # A prefix that is kept is read or written; that neither was says it was too short,
     # whatever the estimate says.
-    return told if evidence.marks and usage.cache_write is not None else None
+    return told if usage.cache_write is not None else None
+
+
+def _is_too_short(evidence: Evidence) -> bool:
+    """Whether the whole prompt is shorter than what is kept: no mark would change that."""
+    tokens = None if evidence.usage is None else evidence.usage.input_tokens
+    least = evidence.min_tokens
+    return tokens is not None and least is not None and tokens < least
 
 
 def _parameter(evidence: Evidence) -> str | None:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from .blocks import Mark, Path, Tier, Walk
 from .book import Spot
 from .marks import legal
-from .terms import LOOKBACK, Terms, expected_reads
+from .terms import LOOKBACK, STEP, Terms, expected_reads
 from .view import View
 
 __all__ = ["Plan", "Rules", "place"]
@@ -27,7 +27,6 @@ _CERTAIN = 0.95  # that a prefix is sent again whose owner says that it never ch
 _MAYBE = 0.5  # that a beginning is sent again in time, where nothing is known
 _ONE_SHOT = 0.2  # below this chance, nobody is expected to go on behind a prompt
 _FEW, _ENOUGH = 2, 3  # siblings that show what a prompt's suffix is: in full mode, and else
-_STEP = 128  # tokens in which OpenAI's automatic cache is read
 
 
 class Rules(Struct, frozen=True, kw_only=True):
@@ -56,7 +55,7 @@ class Plan(Struct, frozen=True, kw_only=True):
         reasons: Why each of them stands where it does.
         kept: Every mark of the request, the caller's and the provider's own included.
         hit: The block up to which the cache is expected to be read.
-        is_explicit_only: Turn OpenAI's own marks off: the prompt's end is not sent again.
+        is_explicit_only: Turn OpenAI's own marks off: nobody would read what they write.
         keyed: The block up to which a `prompt_cache_key` stands for the prompt.
         why_none: Why there is no mark of ours, where there is none.
     """
@@ -73,14 +72,21 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class _Candidate:
-    """A place for a mark: how likely it is read again, by time to live, and what that is worth."""
+    """A place for a mark: how likely it is read again, by time to live, and what that is worth.
 
-    __slots__ = ("block", "chance", "since", "ttl", "value", "why")
+    Attributes:
+        stretch: Tokens from the mark before it.
+        found: What it saves this very request.
+        reads: How often it is expected to be read.
+    """
+
+    __slots__ = ("block", "chance", "found", "reads", "since", "stretch", "ttl", "value", "why")
 
     def __init__(self, block: int, why: str, since: float | None) -> None:
         self.block, self.why, self.since = block, why, since
         self.chance: dict[str, float] = {}
         self.ttl, self.value = "", 0.0
+        self.stretch = self.found = self.reads = 0.0
 
 
 def place(walk: Walk, view: View, terms: Terms, rules: Rules) -> Plan:
@@ -95,7 +101,7 @@ def _automatic(walk: Walk, view: View, terms: Terms) -> Plan:
     read = 0
     is_kept = view.since is not None and view.since < terms.longest
     if view.shared >= 0 and is_kept:
-        read = int(view.tokens(view.shared)) // _STEP * _STEP
+        read = int(view.tokens(view.shared)) // STEP * STEP
         read = 0 if read < terms.least else read
     head = max(
         (index for index in view.boundaries if walk.blocks[index].tier != "messages"), default=0
@@ -149,9 +155,12 @@ class _Placing:
             why = f"shorter than the {self._least:,} tokens that are kept"
             return self._told((), {}, False, why)
         only = self._may_drop_the_end()
-        chosen = self._accepted(self._candidates(), is_free=self._has_implicit and not only)
+        if only:
+            self._has_implicit = False
+        chosen = self._accepted(self._candidates(), is_free=self._has_implicit)
         if not chosen:
-            return self._told((), {}, False, "nothing that was sent twice is worth a mark")
+            return self._told((), {}, only, "nothing that was sent twice is worth a mark")
+        self._thin(chosen, 4 if only else self._walk.max_marks)
         chosen.sort(key=lambda one: -one.value)
         asked = [Mark(one.block, one.ttl) for one in chosen]
         if self._is_anthropic and "5m" in self._ttls:  # where the order forbids more
@@ -212,13 +221,16 @@ class _Placing:
         return found if found >= 0 else None
 
     def _may_drop_the_end(self) -> bool:
-        """Whether what stands behind the shared part is sent once only."""
+        """Whether nobody is expected to read what OpenAI's own mark writes at the end: what
+        stands there is sent once only, or the next turn comes when it is gone."""
         view, rules = self._view, self._rules
         if not self._has_implicit or not rules.may_set_mode:
             return False
         enough = _FEW if rules.is_full else _ENOUGH
-        is_shown = view.siblings >= enough and not view.turns and view.growth < _ONE_SHOT
-        return is_shown and view.shared >= 0
+        if not view.turns:
+            return view.siblings >= enough and view.growth < _ONE_SHOT
+        in_time = view.growth * self._next_turn.get(self._walk.default_ttl, 1.0)
+        return view.gaps.total >= enough and in_time < _ONE_SHOT
 
     # Where a mark could stand.
 
@@ -299,22 +311,20 @@ class _Placing:
             if one.block in own or end * self._spread < self._least:
                 continue
             new = 0.0 if is_free else max(0.0, end - max(before, covered))
-            found = 0.0
             if one.block == self._entry and self._read_by(own) != hit:
-                found = (1.0 - self._terms.read) * covered  # by this very request
-            one.ttl, one.value = self._best(one, end - before, new, found)
+                one.found = (1.0 - self._terms.read) * covered
+            one.stretch = end - before
+            one.ttl, one.value = self._best(one, new)
             if one.value > 0:
                 accepted.append(one)
                 before = end
         return accepted
 
-    def _best(self, one: _Candidate, stretch: float, new: float, found: float) -> tuple[str, float]:
+    def _best(self, one: _Candidate, new: float) -> tuple[str, float]:
         """The time to live that pays best, and what it is worth, in tokens of input.
 
         Args:
-            stretch: Tokens from the mark before it.
-            new: Those of them that it would write.
-            found: What it saves this request itself.
+            new: Tokens of its stretch that it would write.
         """
         terms, trust, best, most = self._terms, self._view.trust, "", 0.0
         held = self._view.alive.get(one.block)
@@ -322,13 +332,33 @@ class _Placing:
             if not self._rules.is_full and (one.since is None or one.since >= terms.seconds[ttl]):
                 continue  # it was not sent before in time, which only the full mode does without
             reads = expected_reads(one.chance.get(ttl, 0.0) * trust)
-            value = found + reads * (1.0 - terms.read) * stretch
+            value = one.found + reads * (1.0 - terms.read) * one.stretch
             value -= (terms.writes[ttl] - 1.0) * new
             if held is not None and held.ttl == ttl:
                 value += 1.0  # it is there already: no reason to change it
             if value > most:
-                best, most = ttl, value
+                best, most, one.reads = ttl, value, reads
         return best, most
+
+    def _thin(self, chosen: list[_Candidate], most: int) -> None:
+        """Leave out, in place, what is missed least where there are too many: what one mark
+        reads, the next one reads too, if it is read."""
+        own = list(self._own)
+        while len(chosen) > most - self._walk.own_marks > 0:
+            blocks = [one.block for one in chosen]
+            hit = self._read_by([*own, *blocks])
+            missed = []
+            for one, after in zip(chosen, [*chosen[1:], None], strict=True):
+                worth = one.value if after is None else 0.0
+                if after is not None:
+                    worth = (one.reads - after.reads) * (1.0 - self._terms.read) * one.stretch
+                    if self._read_by([*own, *(i for i in blocks if i != one.block)]) != hit:
+                        worth += one.found
+                missed.append(worth)
+            place = missed.index(min(missed))
+            if place + 1 < len(chosen):
+                chosen[place + 1].stretch += chosen[place].stretch
+            del chosen[place]
 
     # What comes of it.
 
@@ -337,9 +367,7 @@ class _Placing:
     ) -> Plan:
         view = self._view
         kept = dict(self._own)
-        if self._has_implicit and only:
-            self._has_implicit = False
-        elif self._has_implicit:
+        if self._has_implicit:
             last = len(self._walk.blocks) - 1
             while last >= 0 and not self._is_implicit(last):
                 last -= 1

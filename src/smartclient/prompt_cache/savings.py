@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from decimal import Context, Decimal
+from decimal import Decimal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ..catalog.costs import Cost, cost
+from ..catalog.exact import minus
 from ..catalog.facts import ModelFacts
-from ..wire import Usage
+from ..wire import Served, Usage
 
-__all__ = ["STANDARD", "Served", "priced", "savings", "uncached_usage"]
-
-_EXACT = Context(prec=100)
-
-
-class Served(Struct, frozen=True, kw_only=True):
-    """How a call was served, as far as prices depend on it; see `smartclient.catalog.cost`.
-
-    Attributes:
-        service_tier: As the reply names it; `None` as usual, and so in each.
-        batch: Whether it was served in a batch.
-        geo: Where the request asked to be served, such as `us`.
-        speed: As the reply names it, such as `fast`.
-    """
-
-    service_tier: str | None = None
-    batch: bool = False
-    geo: str | None = None
-    speed: str | None = None
+__all__ = ["STANDARD", "priced", "savings", "uncached_usage"]
 
 
 STANDARD = Served()
@@ -54,7 +36,7 @@ def savings(
     without, actual = priced(uncached_usage(usage), facts, served), priced(usage, facts, served)
     if without is None or actual is None or without.total is None or actual.total is None:
         return None
-    return _EXACT.subtract(without.total, actual.total)
+    return minus(without.total, actual.total)
 
 
 def uncached_usage(usage: Usage) -> Usage:
@@ -73,7 +55,6 @@ def priced(usage: Usage | None, facts: ModelFacts | None, served: Served) -> Cos
         usage,
         facts,
         service_tier=served.service_tier,
-        batch=served.batch,
         geo=served.geo,
         speed=served.speed,
     )

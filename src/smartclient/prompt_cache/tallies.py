@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from decimal import Context, Decimal
+from decimal import Decimal
 from threading import Lock
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
 
+from ..catalog.exact import plus
 from ..wire import Usage
 from .pending import Pending
 
@@ -19,7 +20,6 @@ __all__ = ["CacheSavings", "MarkUse", "Tally", "TallyKind"]
 TallyKind: TypeAlias = Literal["models", "lanes", "marks"]
 
 _KINDS: tuple[TallyKind, ...] = get_args(TallyKind)
-_EXACT = Context(prec=100)
 _OTHERS = "(others)"
 
 
@@ -75,7 +75,7 @@ class Tally(Struct, kw_only=True):
     def _take(self, other: Tally) -> None:
         for name in ("calls", "input_tokens", "read", "written", "wasted", "unpriced"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.savings = _EXACT.add(self.savings, other.savings)
+        self.savings = plus(self.savings, other.savings)
 
 
 class CacheSavings:

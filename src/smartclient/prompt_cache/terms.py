@@ -9,13 +9,16 @@ from msgspec import Struct
 
 from ..catalog.facts import ModelFacts
 
-__all__ = ["LOOKBACK", "CacheStyle", "Terms", "expected_reads", "terms_of"]
+__all__ = ["LOOKBACK", "STEP", "CacheStyle", "Terms", "expected_reads", "terms_of"]
 
 CacheStyle: TypeAlias = Literal["marks", "breakpoints", "automatic"]
 """`marks`: Anthropic's. `breakpoints`: OpenAI's from gpt-5.6 on. `automatic`: those before."""
 
 LOOKBACK = 20
 """Positions that a mark of Anthropic's looks back over; its own is the first."""
+
+STEP = 128
+"""Tokens in which OpenAI's automatic cache is read."""
 
 _UNKNOWN_LEAST = 512  # the lowest that is known; a mark below the minimum costs nothing
 _MOST_READS = 20.0

@@ -180,7 +180,7 @@ def _format(messages: Sequence[Any], model: str) -> Endpoint:
     for message in map(plain, messages):
         if isinstance(message, Mapping):
             parts = [plain(part) for part in listed(message.get("content"))]
-            types = {part.get("type") for part in parts if isinstance(part, Mapping)}
+            types = {str(part.get("type")) for part in parts if isinstance(part, Mapping)}
             if "type" in message or not _RESPONSES_PARTS.isdisjoint(types):
                 return "openai.responses"
     return endpoint_of({"messages": messages}, bare_name(model))

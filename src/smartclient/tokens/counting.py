@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from math import exp, sqrt
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from .anthropic_messages import add_messages
 from .calibration import Calibrator
@@ -14,7 +14,7 @@ from .estimate import ERROR, mixture
 from .openai_chat import add_chat
 from .openai_responses import add_responses
 from .remembered import Remembered
-from .tally import Spread, Tally, plain
+from .tally import Spread, Tally, as_json, plain
 from .values import Kind, TokenCount
 from .vocabulary import LIMIT, CountMany, Vocabularies
 
@@ -22,7 +22,8 @@ __all__ = ["SHARED", "Endpoint", "Tokenizers", "as_body", "count", "endpoint_of"
 
 Endpoint = Literal["anthropic.messages", "openai.chat", "openai.responses", "text"]
 
-_WALKS: dict[str, Callable[[Tally, Mapping[str, Any]], None]] = {
+_Walk: TypeAlias = Callable[[Tally, Mapping[str, Any]], None]
+_WALKS: dict[str, _Walk] = {
     "anthropic.messages": add_messages,
     "openai.chat": add_chat,
     "openai.responses": add_responses,
@@ -97,13 +98,7 @@ def count(
     body = as_body(payload)
     name = bare_name(model)
     chosen = endpoint or endpoint_of(body, name)
-    rule = tokenizing(model)
-    tally = Tally(name, rule)
-    walk = _WALKS.get(chosen)
-    if not isinstance(body, Mapping):
-        tally.text(body)
-    else:
-        (walk or _add_bare)(tally, body)
+    tally = _tallied(name, tokenizing(model), _WALKS.get(chosen, _add_bare), body)
     counted = _sum(tally, tokenizers, wait=wait)
     if calibrator is None:
         return counted
@@ -132,6 +127,21 @@ _CHAT = frozenset({"max_completion_tokens", "response_format", "stream_options",
 _BLOCKS = frozenset({"image", "document", "tool_use", "tool_result", "thinking"})
 
 
+def _tallied(name: str, rule: Tokenizing, walk: _Walk, body: Any) -> Tally:
+    """What `body` is made of; of one that is no request, its JSON."""
+    if isinstance(body, Mapping):
+        tally = Tally(name, rule)
+        try:
+            walk(tally, body)
+        except Exception:  # no provider takes it, but a count is never why a call fails
+            body = as_json(body)
+        else:
+            return tally
+    tally = Tally(name, rule)
+    tally.text(body)
+    return tally
+
+
 def _add_bare(tally: Tally, body: Mapping[str, Any]) -> None:
     """Text alone, or several: of an embedding, or of the older completions."""
     given = body.get("input", body.get("prompt", body))
@@ -148,7 +158,7 @@ def _has_blocks(body: Mapping[str, Any]) -> bool:
     if any("input_schema" in tool for tool in _mappings(body.get("tools"))):
         return True
     return any(
-        block.get("type") in _BLOCKS
+        str(block.get("type")) in _BLOCKS
         for message in _mappings(body.get("messages"))
         for block in _mappings(message.get("content"))
     )
@@ -183,8 +193,7 @@ def highest(
     name, rule, walk = bare_name(model), tokenizing(model), _WALKS[endpoint]
     found = []
     for body in bodies:
-        tally = Tally(name, rule)
-        walk(tally, body)
+        tally = _tallied(name, rule, walk, body)
         (_, _, high), _ = _band(tally, tokenizers, wait=True)
         found.append(_up(high))
     return found

@@ -81,8 +81,11 @@ def plain(value: Any) -> Any:
         return value
     for name in ("to_dict", "model_dump"):
         convert = getattr(value, name, None)
-        if convert is not None:
-            return convert()
+        if callable(convert):
+            try:
+                return convert()
+            except Exception:  # a caller's own object, which then counts as what it shows
+                return value
     return dict(value) if isinstance(value, Mapping) else value
 
 
@@ -108,8 +111,8 @@ def as_json(value: Any) -> str:
         return json.dumps(
             value, ensure_ascii=False, separators=(",", ":"), default=_shown, skipkeys=True
         )
-    except (TypeError, ValueError, RecursionError):
-        return repr(type(value)) if isinstance(value, (dict, list)) else repr(value)
+    except Exception:  # cycles, depth, endless numbers, and whatever a caller's object does
+        return repr(type(value))
 
 
 def _shown(value: Any) -> Any:

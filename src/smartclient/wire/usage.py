@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from .value import decode
 
 __all__ = [
+    "MOST_TOKENS",
     "Served",
     "Usage",
     "asked_of",
@@ -21,6 +22,9 @@ __all__ = [
     "served_as",
     "uncached_of",
 ]
+
+MOST_TOKENS = 10**15
+"""No count is larger: what is added up and priced stays within what Python and readers hold."""
 
 
 class Usage(Struct, frozen=True, kw_only=True):
@@ -61,7 +65,7 @@ class Usage(Struct, frozen=True, kw_only=True):
         """This with what `newer` tells in its place: counts are cumulative, never added."""
         # What was wrong with the input stays so, until the input is told again.
         faulty = self if newer.inconsistent is None and newer.uncached is None else newer
-        return Usage(
+        found = Usage(
             uncached=self.uncached if newer.uncached is None else newer.uncached,
             cache_read=self.cache_read if newer.cache_read is None else newer.cache_read,
             cache_write=self.cache_write if newer.cache_write is None else newer.cache_write,
@@ -71,6 +75,9 @@ class Usage(Struct, frozen=True, kw_only=True):
             inconsistent=faulty.inconsistent,
             raw=faulty.raw,
         )
+        if found.inconsistent is not None or _is_possible(found):
+            return found
+        return replace(found, inconsistent=_impossible(found), raw=newer.raw or self.raw)
 
     def plus(self, other: Usage) -> Usage:
         """What both used; a part that one of them did not tell is unknown."""
@@ -164,7 +171,7 @@ def uncached_of(
     if cached <= total:
         return total - cached, None
     # The server means something else by these words, and nobody can tell what.
-    return None, f"{total:,} input tokens, of which {cached:,} cached or written"
+    return None, f"{_shown(total)} input tokens, of which {_shown(cached)} cached or written"
 
 
 def by_ttl(total: int | None, split: Mapping[str, int]) -> tuple[dict[str, int], str | None]:
@@ -180,7 +187,8 @@ def by_ttl(total: int | None, split: Mapping[str, int]) -> tuple[dict[str, int],
     usual = {next(iter(split)): total} if total else {}
     if not apart:
         return usual, None
-    return usual, f"{total:,} tokens written to the cache, of which {apart:,} told apart"
+    written = f"{_shown(total)} tokens written to the cache"
+    return usual, f"{written}, of which {_shown(apart)} told apart"
 
 
 # What the model writes itself, and calls of tools that the caller runs.
@@ -213,11 +221,14 @@ def has_fees(kind: Any, name: Any = None) -> bool:
 def _is_possible(usage: Usage) -> bool:
     """Whether counts can be, whatever else they mean."""
     output, reasoning, written = usage.output or 0, usage.reasoning or 0, usage.cache_write
-    if (usage.uncached or 0) < 0 or (usage.cache_read or 0) < 0 or output < 0 or reasoning < 0:
+    uncached, read = usage.uncached or 0, usage.cache_read or 0
+    if uncached < 0 or read < 0 or output < 0 or reasoning < 0:
         return False
-    if reasoning > output and usage.output is not None:
+    if uncached > MOST_TOKENS or read > MOST_TOKENS or output > MOST_TOKENS:
         return False
-    return not written or min(written.values()) >= 0
+    if reasoning > (MOST_TOKENS if usage.output is None else output):
+        return False
+    return not written or all(0 <= tokens <= MOST_TOKENS for tokens in written.values())
 
 
 def _impossible(usage: Usage) -> str:
@@ -231,9 +242,13 @@ def _impossible(usage: Usage) -> str:
     for ttl, tokens in (usage.cache_write or {}).items():
         counts[f"input written to the cache for {ttl}"] = tokens
     for name, count in counts.items():
-        if count is not None and count < 0:
-            return f"{count:,} tokens of {name}"
+        if count is not None and not 0 <= count <= MOST_TOKENS:
+            return f"{_shown(count)} tokens of {name}"
     return f"{usage.reasoning:,} tokens of reasoning in {usage.output:,} of output"
+
+
+def _shown(count: int) -> str:
+    return f"over {MOST_TOKENS:,}" if count > MOST_TOKENS else f"{count:,}"
 
 
 def _told(fields: Any) -> Mapping[str, Any] | None:

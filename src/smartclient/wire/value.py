@@ -249,7 +249,7 @@ def canonical(fields: Any) -> bytes:
 
 
 def struct(kind: type[T], data: Any) -> T:
-    """A struct of `kind` from decoded JSON; a null is a missing field.
+    """A struct of `kind` from decoded JSON; a null, or counts that are none, are missing.
 
     Raises:
         msgspec.ValidationError: An object or a list is not where it belongs.
@@ -257,7 +257,13 @@ def struct(kind: type[T], data: Any) -> T:
     try:
         return msgspec.convert(data, kind, strict=False, dec_hook=build)
     except msgspec.ValidationError:  # of a null, as a rule
-        return msgspec.convert(_without_nulls(data), kind, strict=False, dec_hook=build)
+        told = _without_nulls(data)
+    try:
+        return msgspec.convert(told, kind, strict=False, dec_hook=build)
+    except msgspec.ValidationError:
+        if not isinstance(told, dict) or told.pop("usage", None) is None:
+            raise
+    return msgspec.convert(told, kind, strict=False, dec_hook=build)  # no reason to lose words
 
 
 def build(kind: type, fields: Any) -> Any:

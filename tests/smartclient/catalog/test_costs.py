@@ -245,6 +245,13 @@ A_REPLY = Usage(uncached=10, output=10)
         ),
         pytest.param(
             "gpt-4.1",
+            Usage(uncached=1, output=10**120),
+            {},
+            ["output of over 1,000,000,000,000,000 tokens"],
+            id="more-than-there-can-be",
+        ),
+        pytest.param(
+            "gpt-4.1",
             Usage(uncached=1, cache_write={"5m": 4}, output=1),
             {},
             ["price of cache_write.5m"],

@@ -14,6 +14,7 @@ from smartclient import catalog
     [
         pytest.param("", "not a file of models: Expecting value", id="empty"),
         pytest.param('{"models": [', "not a file of models: Expecting value", id="cut-off"),
+        pytest.param("[" * 100_000, "not a file of models: maximum recursion depth", id="deep"),
         pytest.param(b"\xff\xfe\x00", "not a file of models: 'utf-", id="not-text"),
         pytest.param("[]", 'must hold {"models": [...]} and nothing beside it', id="a-list"),
         pytest.param("{}", 'must hold {"models": [...]} and nothing beside it', id="no-models"),

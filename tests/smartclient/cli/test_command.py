@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from smartclient.cli import command, main
 from tests.smartclient.cli.written import a_claude
+
+FULL = Path("/dev/full")
 
 
 def test_it_runs_as_a_module_and_ends_quietly_when_its_reader_leaves(a_file):
@@ -21,6 +24,24 @@ def test_it_runs_as_a_module_and_ends_quietly_when_its_reader_leaves(a_file):
 
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
+def test_a_full_disk_is_a_sentence(a_file):
+    arguments = [sys.executable, "-m", "smartclient", "cost", str(a_file(a_claude()))]
+
+    with FULL.open("wb") as full:
+        done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, timeout=60)
+
+    assert done.returncode == 2
+    assert done.stderr == b"smartclient cost: stdout cannot be written: No space left on device\n"
+
+
+def test_a_terminal_obeys_nothing_in_a_complaint(run):
+    status, _, err = run("tokens", "a\x1b[2Jb\n.json")
+
+    assert (status, err.count("\n")) == (2, 1)
+    assert "a\ufffd[2Jb\ufffd.json cannot be read" in err
 
 
 @pytest.mark.parametrize("name", ["tokens", "cost"])

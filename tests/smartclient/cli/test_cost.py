@@ -42,6 +42,21 @@ def test_models_are_chosen(told, a_file, options, expected):
     assert names(told("cost", a_file(a_claude()), *options)) == expected
 
 
+def test_a_fine_tuned_model_stands_beside_its_base(told, a_file):
+    options = ("--model", "gpt-4o", "--model", "ft:gpt-4o:me", "--model", "openai/gpt-4o")
+
+    prices = [one["dollars_input_p50"] for one in told("cost", a_file(a_claude()), *options)]
+
+    assert len(set(prices)) == len(prices) == 2
+
+
+def test_a_limit_of_a_hundred_digits_has_no_price(told, a_file):
+    [one] = told("cost", a_file(a_claude(max_tokens=10**110)), "--model", "claude-opus-5")
+
+    assert one["dollars_total"] is None
+    assert "unknown: output of over 1,000,000,000,000,000 tokens" in one["remarks"]
+
+
 def test_money_is_text_with_every_digit(told, a_file):
     [one] = told("cost", a_file(a_claude()), "--model", "claude-opus-5", "--output", "1")
 

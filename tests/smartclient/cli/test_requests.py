@@ -37,6 +37,11 @@ CHAT = ("openai.chat", "gpt-5.1", None)
         pytest.param(lines(a_chat(), a_claude()), [CHAT, CLAUDE], id="lines"),
         pytest.param(lines(a_chat()) + "\n\n\n" + lines(a_chat()) + "\n", [CHAT] * 2, id="gaps"),
         pytest.param(
+            '{"input": "a\u2028b"}\r\n{"input": "a\x85b"}\r\n',
+            [("openai.responses", None, None)] * 2,
+            id="line-breaks-that-json-does-not-know",
+        ),
+        pytest.param(
             {"requests": [{"custom_id": "1", "params": a_claude()}]}, [CLAUDE], id="batch"
         ),
         pytest.param(lines({"custom_id": "1", "params": a_claude()}), [CLAUDE], id="batch-lines"),

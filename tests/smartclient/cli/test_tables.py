@@ -53,6 +53,16 @@ def test_a_terminal_obeys_nothing_from_a_file():
     assert len(shown("x" * 1000)) == 60
 
 
-@pytest.mark.parametrize("cell", ["=1+1", "@x", "+x", "-x", "\tx"])
-def test_a_spreadsheet_runs_nothing_from_a_file(cell):
-    assert as_csv(("a", "b"), [(cell, "-1.5")]) == f"a,b\n'{cell},-1.5"
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        pytest.param("=1+1", "'=1+1", id="equals"),
+        pytest.param("@x", "'@x", id="at"),
+        pytest.param("+x", "'+x", id="plus"),
+        pytest.param("-x", "'-x", id="minus"),
+        pytest.param("\t=x", "\ufffd=x", id="behind-a-tab"),
+        pytest.param("a\r=x", "a\ufffd=x", id="on-a-line-of-its-own"),
+    ],
+)
+def test_a_spreadsheet_runs_nothing_from_a_file(cell, expected):
+    assert as_csv(("a", "b"), [(cell, "-1.5")]) == f"a,b\n{expected},-1.5"

@@ -63,6 +63,15 @@ def test_a_file_of_something_else_is_never_appended_to(tmp_path):
     assert (tmp_path / "notes").read_text() == "dear diary"
 
 
+@pytest.mark.parametrize("length", [1, 5, 6, 20])
+def test_the_very_first_line_may_have_been_cut(tmp_path, length):
+    (tmp_path / "calls").write_bytes(LINE[:length])
+
+    Ledger(tmp_path / "calls").add(a_report(), at=NOON)
+
+    assert Ledger.read(tmp_path / "calls").total().calls == 1
+
+
 @pytest.mark.parametrize("length", [1, 20, len(LINE) - 1])
 def test_a_line_that_a_crash_cut_costs_only_itself(tmp_path, length):
     (tmp_path / "calls").write_bytes(LINE + LINE[:length])

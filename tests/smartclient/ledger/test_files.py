@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from threading import Thread
+
 import pytest
 
 from smartclient.ledger.files import entries, write
@@ -45,9 +48,41 @@ def test_blank_lines_are_nothing(tmp_path):
     ],
 )
 def test_a_row_that_is_no_entry_is_none(tmp_path, row):
-    (tmp_path / "calls").write_text(f"{HEAD}\n{row}\n")
+    whole = row + "," * (HEAD.count(",") - row.count(","))
+    (tmp_path / "calls").write_text(f"{HEAD}\n{whole}\n")
 
     assert list(entries(tmp_path / "calls")) == [None]
+
+
+def test_a_row_that_was_cut_is_none(tmp_path):
+    write(tmp_path / "calls", [an_entry()], "csv")
+    whole = (tmp_path / "calls").read_bytes().rstrip()
+    (tmp_path / "calls").write_bytes(whole[: whole.rindex(b",")])
+
+    assert list(entries(tmp_path / "calls")) == [None]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+@pytest.mark.parametrize("name", ["a\rb", "a\nb", "\ra", "a\r\nb", 'a"b,c', "=a", "'a", "a\tb"])
+def test_a_name_of_any_characters_is_read_again(tmp_path, name, form):
+    entry = an_entry(model=name, tags=(name,))
+    write(tmp_path / "calls", [entry, entry], form)
+
+    assert list(entries(tmp_path / "calls")) == [entry, entry]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_a_ledger_is_read_from_a_pipe(tmp_path, form):
+    write(tmp_path / "calls", [an_entry()], form)
+    os.mkfifo(tmp_path / "pipe")
+    data = (tmp_path / "calls").read_bytes()
+    writer = Thread(target=(tmp_path / "pipe").write_bytes, args=(data,))
+    writer.start()
+
+    found = list(entries(tmp_path / "pipe"))
+
+    writer.join()
+    assert found == [an_entry()]
 
 
 def test_a_cell_without_an_end_is_refused(tmp_path):

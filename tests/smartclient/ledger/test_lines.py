@@ -38,6 +38,7 @@ def test_a_tag_cannot_pass_for_an_entry():
         pytest.param(b"[1]", id="no-object"),
         pytest.param(b"\xff\x00", id="no-text"),
         pytest.param(b'{"at":' + b"[" * 100_000, id="deep"),
+        pytest.param(b'{"at":1,"new":' + b"[" * 100_000, id="deep-in-a-field-of-a-later-version"),
     ],
 )
 def test_what_is_no_entry_is_none(line):

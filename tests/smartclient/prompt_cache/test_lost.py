@@ -10,8 +10,8 @@ from smartclient import catalog
 from smartclient.prompt_cache.difference import Difference
 from smartclient.prompt_cache.divergence import Divergence
 from smartclient.prompt_cache.lost import lost
-from smartclient.prompt_cache.savings import STANDARD, Served
-from smartclient.wire import Usage
+from smartclient.prompt_cache.savings import STANDARD
+from smartclient.wire import Served, Usage
 
 SONNET = catalog.model("claude-sonnet-4-5")
 
@@ -65,7 +65,9 @@ def test_what_was_not_kept_is_lost_last():
 
 
 def test_prices_are_those_of_how_it_was_served():
-    usual, batch = (of(at(0, 8_000), served=one) for one in (STANDARD, Served(batch=True)))
+    ways = (STANDARD, Served(service_tier="batch"))
+
+    usual, batch = (of(at(0, 8_000), served=one) for one in ways)
 
     assert batch.dollars * 2 == usual.dollars
 

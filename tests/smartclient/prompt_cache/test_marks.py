@@ -268,6 +268,17 @@ def test_a_mode_that_the_caller_chose_stays(options, may):
     assert allows_explicit_only(payload) is may
 
 
+def test_without_marks_the_mode_may_be_set_alone():
+    payload = chat(("user", "a"))
+    found = read(payload, "openai.chat")
+
+    assert marked(payload, found, (), explicit_only=True) == {
+        **payload,
+        "prompt_cache_options": {"mode": "explicit"},
+    }
+    assert marked(payload, found, ()) is payload
+
+
 @given(any_payload, st.data())
 def test_what_is_legal_never_exceeds_the_limits(drawn, data):
     endpoint, payload = drawn

@@ -199,6 +199,18 @@ def test_a_prefix_that_was_kept_once_is_long_enough():
     assert classify(evidence(usage=NOTHING)).kind == "provider_evicted"
 
 
+@pytest.mark.parametrize(
+    ("tokens", "kind"),
+    [pytest.param(1023, "below_min", id="shorter"), pytest.param(1024, "no_mark", id="as-long")],
+)
+def test_where_no_mark_would_help_none_is_missed(tokens, kind):
+    usage = Usage(uncached=tokens, cache_read=0, cache_write={}, output=9)
+
+    miss = classify(evidence(usage=usage, marks=(), cached_before=0, prefix_tokens=tokens))
+
+    assert miss.kind == kind
+
+
 def test_an_automatic_cache_needs_no_mark():
     usage = Usage(uncached=900, cache_read=0, output=9)
     known = {"usage": usage, "marks": None, "is_automatic": True, "cached_before": None}

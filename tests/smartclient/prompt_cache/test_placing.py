@@ -187,6 +187,21 @@ def test_marks_of_the_caller_leave_fewer_to_place():
     assert all(plan.marks == () for plan in plans)
 
 
+def test_where_two_places_are_left_they_go_where_the_conversation_is_read():
+    """The end of the system prompt is read by the marks behind it, too."""
+    talk, contents = Talk(is_full=True), []
+    system = [text(f"{n} {LONG}") for n in range(3)]
+    for block in system[:2]:
+        block["cache_control"] = {"type": "ephemeral"}
+    for turn in range(5):
+        contents.append(f"question {turn} " * 20)
+        plan = talk.send(said(*contents, system=system))
+        contents.append("answer")
+
+    assert [mark.block for mark in plan.marks] == [9, 11]  # what was written last, and the end
+    assert plan.hit == 9
+
+
 def test_no_hour_stands_behind_five_minutes_of_the_caller_s():
     talk, contents = Talk(), []
     for turn in range(5):
@@ -233,6 +248,45 @@ def test_openai_s_own_mark_is_turned_off_behind_a_shared_part(is_full, calls):
 
     assert [plan.is_explicit_only for plan in plans] == [False] * (calls - 1) + [True]
     assert plans[-1].marks == plans[-1].kept == (Mark(0, "30m"),)
+
+
+@pytest.mark.parametrize(("is_full", "calls"), [(True, 3), (False, 4)])
+def test_openai_s_own_mark_is_turned_off_where_each_prompt_begins_anew(is_full, calls):
+    talk = openai(is_full=is_full)
+
+    plans = [talk.send(messages(f"{n} {LONG}")) for n in range(calls)]
+
+    assert [plan.is_explicit_only for plan in plans] == [False] * (calls - 1) + [True]
+    assert plans[-1].kept == ()
+
+
+def slow_chat(talk, gaps):
+    said = [f"{n} " * 60 for n in range(len(gaps))]
+    return [talk.send(chat(*said[: n + 1]), gap=gap) for n, gap in enumerate(gaps)]
+
+
+def test_openai_s_own_mark_is_turned_off_where_the_next_turn_comes_too_late():
+    plans = slow_chat(openai(), [4000.0] * 5)
+
+    assert [plan.is_explicit_only for plan in plans] == [False] * 3 + [True] * 2
+
+
+def test_openai_s_own_mark_comes_back_with_a_quicker_talk():
+    plans = slow_chat(openai(), [4000.0] * 5 + [20.0] * 6)
+
+    assert plans[5].is_explicit_only
+    assert not plans[-1].is_explicit_only
+
+
+def test_a_longer_time_to_live_keeps_what_openai_s_own_mark_would_lose():
+    talk, said = Talk("gpt-5.6", "openai.responses"), [{"role": "developer", "content": LONG}]
+    plans = []
+    for n in range(5):
+        said = [*said, {"role": "user", "content": f"{n} " * 60}]
+        plans.append(talk.send({"input": said}, gap=4000.0))
+
+    assert plans[4].is_explicit_only
+    assert {mark.ttl for mark in plans[4].marks} == {"12h"}
 
 
 def test_the_caller_s_mode_stays_as_it_is():

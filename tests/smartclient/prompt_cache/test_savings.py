@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from smartclient import catalog
-from smartclient.prompt_cache import Served, savings
-from smartclient.wire import Usage
+from smartclient.prompt_cache import savings
+from smartclient.wire import Served, Usage
 
 READ = Usage(uncached=100, cache_read=10_000, output=500)
 WRITTEN = Usage(uncached=100, cache_write={"5m": 10_000}, output=500)
@@ -23,7 +23,7 @@ OPENAI = Usage(uncached=100, cache_read=8_000, cache_write={"30m": 2_000}, outpu
         pytest.param("claude-sonnet-4-5", READ, {}, "0.027", id="read"),  # 10k at 3 less 0.3
         pytest.param("claude-sonnet-4-5", WRITTEN, {}, "-0.0075", id="written"),  # 3 less 3.75
         pytest.param("claude-sonnet-4-5", LONG, {}, "-0.03", id="written-for-an-hour"),
-        pytest.param("claude-sonnet-4-5", READ, {"batch": True}, "0.0135", id="batch"),
+        pytest.param("claude-sonnet-4-5", READ, {"service_tier": "batch"}, "0.0135", id="batch"),
         pytest.param("claude-sonnet-4-5", Usage(uncached=9, output=9), {}, "0", id="no-cache"),
     ],
 )

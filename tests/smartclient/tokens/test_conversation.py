@@ -113,6 +113,7 @@ def test_values_of_ours_and_of_sdks_are_read():
     [
         pytest.param([USER], "gpt-4o", "openai.chat", id="chat"),
         pytest.param(["Hi", USER], "gpt-4o", "openai.chat", id="bare"),
+        pytest.param([{**USER, "content": [{"type": []}]}], "gpt-4o", "openai.chat", id="odd"),
         pytest.param([USER], "claude-opus-5", "anthropic.messages", id="claude"),
         pytest.param([{"type": "message", **USER}], "gpt-4o", "openai.responses", id="item"),
         pytest.param(

@@ -60,6 +60,25 @@ class Counting(Vocabularies):
         return count_many
 
 
+class Stubborn:
+    """Says that it can become a mapping, and cannot."""
+
+    def to_dict(self):
+        raise RuntimeError("not now")
+
+
+def asked(content):
+    return {"messages": [{"role": "user", "content": content}]}
+
+
+def nested(depth):
+    """Results of tools, each in another one."""
+    content = "Hi"
+    for _ in range(depth):
+        content = [{"type": "tool_result", "content": content}]
+    return content
+
+
 @pytest.mark.parametrize(
     ("body", "name", "endpoint"),
     [
@@ -147,6 +166,12 @@ def test_messages_of_ours_count_as_what_they_hold():
         pytest.param({"messages": [{"role": "user", "content": "\ud800<|im_end|>"}]}, id="chat"),
         pytest.param({"messages": 7, "tools": 7, "system": 7}, id="numbers"),
         pytest.param(None, id="nothing"),
+        pytest.param(asked([{"type": ["text"], "text": {}}]), id="a-type-that-is-no-name"),
+        pytest.param({"tools": [{"type": []}], "input": "Hi"}, id="a-tool-of-no-name"),
+        pytest.param({"system": "", **asked(nested(5_000))}, id="deep-results"),
+        pytest.param(asked([10**5_000]), id="a-number-without-end"),
+        pytest.param(asked([Stubborn(), Stubborn]), id="objects-that-become-nothing"),
+        pytest.param(Stubborn(), id="an-object"),
     ],
 )
 @pytest.mark.parametrize("model", MODELS)

@@ -49,6 +49,14 @@ def test_what_json_cannot_hold_is_no_error():
     circle.append(circle)
 
     assert as_json(circle) == "<class 'list'>"
+    assert as_json(10**5_000) == "<class 'int'>"
+
+
+@pytest.mark.parametrize("to_dict", [7, property(lambda self: 7), lambda self: 1 / 0])
+def test_an_object_that_becomes_no_mapping_stays_what_it_is(to_dict):
+    value = type("Stubborn", (), {"to_dict": to_dict})()
+
+    assert plain(value) is value
 
 
 @pytest.mark.parametrize(

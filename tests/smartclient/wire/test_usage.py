@@ -56,6 +56,21 @@ def test_numbers_that_cannot_be_stay_so_until_the_input_is_told_again():
     assert Usage(uncached=7).updated(wrong).inconsistent == "60 of 10"
 
 
+@pytest.mark.parametrize(
+    ("first", "newer", "why"),
+    [
+        pytest.param(
+            normal(Usage(uncached=1, output=-1), b"{}"), Usage(uncached=1), "-1 tokens", id="below"
+        ),
+        pytest.param(
+            Usage(uncached=1, output=9), Usage(reasoning=94), "94 tokens of reasoning", id="a-part"
+        ),
+    ],
+)
+def test_numbers_of_two_events_that_cannot_be_together_are_marked(first, newer, why):
+    assert why in first.updated(newer).inconsistent
+
+
 def test_two_usages_add_up_part_by_part():
     one = Usage(uncached=1, cache_read=2, cache_write={"5m": 3}, output=4, reasoning=0)
     other = Usage(uncached=10, cache_read=0, cache_write={"5m": 30, "1h": 5}, output=40)
@@ -117,6 +132,11 @@ def test_a_cut_answer_used_at_least_what_was_seen(told, seen, output):
         ),
         pytest.param(Usage(output=-1_000), "-1,000 tokens of output", id="output"),
         pytest.param(Usage(reasoning=-5), "-5 tokens of reasoning", id="reasoning"),
+        pytest.param(Usage(uncached=10**16), "over 1,000,000,000,000,000 tokens", id="much-input"),
+        pytest.param(Usage(cache_read=10**16), "tokens of input read", id="much-read"),
+        pytest.param(Usage(cache_write={"5m": 10**16}), "tokens of input wr", id="much-written"),
+        pytest.param(Usage(output=10**5000), "tokens of output", id="too-many-digits-to-be-shown"),
+        pytest.param(Usage(reasoning=10**16), "tokens of reasoning", id="much-reasoning"),
         pytest.param(
             Usage(output=9, reasoning=94), "94 tokens of reasoning in 9 of output", id="a-part"
         ),

@@ -143,3 +143,22 @@ def test_the_formats_are_loaded_when_they_are_needed():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "0"
+
+
+@pytest.mark.parametrize("counts", [7, [1], "many", {"output_tokens": [1], "prompt_tokens": {}}])
+@pytest.mark.parametrize(
+    ("adapter", "event"),
+    [
+        pytest.param(
+            MESSAGES, {"type": "message_delta", "delta": {"stop_reason": "stop"}}, id="messages"
+        ),
+        pytest.param(
+            CHAT, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}, id="chat"
+        ),
+    ],
+)
+def test_counts_that_are_none_cost_an_event_no_word(adapter, event, counts):
+    part = adapter.part(Event("message", encode({**event, "usage": counts}).decode()))
+
+    assert (part.delta.failure, part.delta.usage) == (None, None)
+    assert part.delta.finish == "stop"
