@@ -38,7 +38,6 @@ _IDENTITY = (
     "openai-project",
     "x-goog-api-key",
     "x-goog-user-project",
-    "cookie",
     "cf-aig-authorization",
     "helicone-auth",
     "x-portkey-api-key",
@@ -163,8 +162,9 @@ class Hints:
 
     def _fingerprint(self, call: Call) -> bytes:
         """Who calls, without the key itself: it is hashed with a secret of this process."""
-        # Behind one address a gateway may tell those who call apart by its path or query.
-        fields = [call.target, *(call.headers.get(name) or "" for name in _IDENTITY)]
+        # Behind one address a gateway may tell those who call apart by its path.
+        path = call.target.partition("?")[0]
+        fields = [path, *(call.headers.get(name) or "" for name in _IDENTITY)]
         told = "\0".join(fields).encode("utf-8", "surrogatepass")
         return blake2b(told, key=self._salt, digest_size=16).digest()
 

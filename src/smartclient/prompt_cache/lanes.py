@@ -19,8 +19,8 @@ __all__ = ["MAX_BYTES", "MAX_LANES", "Lanes", "Ticket"]
 
 MAX_LANES = 512
 MAX_BYTES = 32 << 20
-"""Of prompts and digests that all lanes of a client hold together; the rest of its state, up
-to 64 books with 4,096 entries and 512 boundaries each, is small beside it."""
+"""Of prompts and digests that all lanes of a client hold together; the rest of its state, at
+most 16,384 entries and 4,096 boundaries in 64 books, is small beside it."""
 
 _MAX_BOOKS = 64
 _LANE_BYTES, _BLOCK_BYTES = 1000, 700  # of each, beside the prompt's own
@@ -170,6 +170,8 @@ class Lanes:
                 book = self._books[key] = Book(terms())
                 if len(self._books) > _MAX_BOOKS:
                     self._close(self._books.popitem(last=False)[1])
+                for one in self._books.values():
+                    one.make_room(len(self._books))
             else:
                 self._books.move_to_end(key)
             return book

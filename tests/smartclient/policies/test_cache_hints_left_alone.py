@@ -180,3 +180,12 @@ def test_callers_behind_one_gateway_are_told_apart_by_its_path():
         sent(policy, call)
 
     assert len(policy._hinter().lanes) == 2
+
+
+def test_what_changes_with_each_call_tells_nobody_apart():
+    policy = hints("cautious")
+    for number in (1, 2):
+        call = headed(prompt(), cookie=f"__cf_bm={number}", idempotency_key=str(number))
+        sent(policy, msgspec.structs.replace(call, target=f"/v1/messages?id={number}"))
+
+    assert len(policy._hinter().lanes) == 1

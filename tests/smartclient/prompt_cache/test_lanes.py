@@ -170,6 +170,23 @@ def test_a_book_that_is_forgotten_takes_its_lanes_with_it():
     assert len(lanes) == 64
 
 
+def test_many_books_hold_no_more_than_some():
+    lanes = Lanes()
+
+    for number in range(100):
+        book = lanes.book(number, terms)
+        for entry in range(1000):
+            key = b"%d of %d" % (entry, number)
+            book.keep(key, "5m", 300.0, 0.0)
+            book.spot(key)
+            book.shards.pick(key, None, 0.0)
+
+    books = list(lanes._books.values())
+    assert sum(len(book.entries) for book in books) <= 16_384
+    assert sum(len(book._spots) for book in books) <= 4096
+    assert sum(len(book.shards._recent) for book in books) <= 2048
+
+
 def test_threads_may_enter_at_once():
     known, failures = Known(max_lanes=20), []
 
