@@ -14,8 +14,8 @@ from .walk import fingerprints
 
 __all__ = ["Book", "Entry", "Lane", "Spot", "outline_of", "rules_of"]
 
-_MAX_ENTRIES = 4096
-_MAX_SPOTS = 512
+_MAX_ENTRIES, _ALL_ENTRIES = 4096, 16_384  # of one book, and of all that a client has
+_MAX_SPOTS, _ALL_SPOTS = 512, 4096
 _MOST_MET = 64.0  # beginnings after which all of them count half
 _MOST_TURNS = 8  # that are told apart: later ones are alike
 _GOES_ON, _SURE_TURNS = 0.85, 2.0  # a conversation that went on once, where nothing is known
@@ -123,6 +123,7 @@ class Book:
 
     def __init__(self, terms: Terms | None) -> None:
         self.terms = terms
+        self._max_entries, self._max_spots = _MAX_ENTRIES, _MAX_SPOTS
         self.where: dict[bytes, _Node] = {}
         self.entries: OrderedDict[bytes, Entry] = OrderedDict()
         self.root, self.gaps = Spot(), Gaps()
@@ -141,6 +142,16 @@ class Book:
         self._newest: Lane | None = None
         self._met: dict[Tier, tuple[float, float]] = {}
         self._turns = [[0.0, 0.0] for _ in range(_MOST_TURNS)]  # lanes that came, and went on
+
+    def make_room(self, books: int) -> None:
+        """Keep no more than the share of one among so many `books`."""
+        self._max_entries = min(_MAX_ENTRIES, _ALL_ENTRIES // books)
+        self._max_spots = min(_MAX_SPOTS, _ALL_SPOTS // books)
+        while len(self.entries) > self._max_entries:
+            self.entries.popitem(last=False)
+        while len(self._spots) > self._max_spots:
+            self._spots.popitem(last=False)
+        self.shards.make_room(books)
 
     def measured(self, walk: Walk) -> tuple[list[bytes], list[int]]:
         """The digest of the prompt up to each block, with what else breaks it, and its bytes as
@@ -221,7 +232,7 @@ class Book:
         spot = self._spots.get(key)
         if spot is None:
             spot = self._spots[key] = Spot()
-            if len(self._spots) > _MAX_SPOTS:
+            if len(self._spots) > self._max_spots:
                 self._spots.popitem(last=False)
         else:
             self._spots.move_to_end(key)
@@ -295,7 +306,7 @@ class Book:
         entry = self.entries.get(key)
         if entry is None or started >= entry.ends_at:
             entry = self.entries[key] = Entry(ttl, seconds, started + seconds)
-            if len(self.entries) > _MAX_ENTRIES:
+            if len(self.entries) > self._max_entries:
                 self.entries.popitem(last=False)
         else:
             entry.ends_at = max(entry.ends_at, started + entry.seconds)

@@ -34,6 +34,7 @@ class Collector:
     __slots__ = (
         "_before",
         "_end",
+        "_held",
         "_marks",
         "_position",
         "_prefix",
@@ -48,7 +49,7 @@ class Collector:
         self.units: list[Unit] = []
         self.own_marks = self._marks = 0
         self._before = before  # those that are the same up to here
-        self._prefix, self._end = _START, 0
+        self._prefix, self._end, self._held = _START, 0, 0
         self._position, self._run = -1, ""
 
     def take_over(self, values: Sequence[Any], start: int = 0) -> int:
@@ -82,7 +83,9 @@ class Collector:
 
     def _extend(self, before: Walk, end: int) -> None:
         """By the units of `before` up to `end`, and their blocks."""
-        taken = before.units[len(self.units) : end]
+        first = len(self.units)
+        taken = before.units[first:end]
+        self._held += taken[-1].held - (before.units[first - 1].held if first else 0)
         self.units += taken
         self.own_marks += sum([unit.own_marks for unit in taken])
         start, stop = len(self.blocks), taken[-1].end
@@ -97,7 +100,8 @@ class Collector:
         number, end, prefix = len(self.units), len(self.blocks), self._prefix
         marks, self._marks = self._marks, 0
         self.own_marks += marks
-        self.units.append(Unit(source, end, marks, self._run, facts))
+        self._held += len(source)
+        self.units.append(Unit(_cut(source), end, marks, self._run, facts, self._held))
         # One may differ in its marks alone: then what follows is still comparable.
         self._before = [
             walk
@@ -131,10 +135,17 @@ class Collector:
         hashed.update(data)
         self._prefix = prefix = hashed.digest()[:_DIGEST_BYTES]
         self._end = end = self._end + len(data)
+        self._held += len(data)
+        data = _cut(data)
         position = self._position
         self.blocks.append(
             Block(path, tier, data, prefix, end, position, is_markable, mark, inner_marks)
         )
+
+
+def _cut(data: bytes) -> bytes:
+    """`data` alone: what an encoder gives has room for half as much again."""
+    return bytes(memoryview(data))
 
 
 def encoded(values: Mapping[str, Any]) -> dict[str, bytes]:

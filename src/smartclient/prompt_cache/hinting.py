@@ -70,11 +70,11 @@ class Hinter:
         prompt = walk(payload, endpoint=endpoint, model=model, headers=headers, before=before)
         if prompt is None or not prompt.blocks:
             return None
+        if book.terms is None:
+            return None  # what such a model takes and refuses is its own
         why = check_own_marks(prompt) if prompt.own_marks else None
         if why is not None:
             raise RefusedError(f"not sent: {why}")
-        if book.terms is None:
-            return None
         ticket = self.lanes.enter(book, prompt, now, likely=likely, kin=kin)
         for known in (outline, rules):
             if known is not None:
@@ -145,7 +145,7 @@ class Hinted:
         view = self._ticket.view(now)
         plan = place(self.walk, view, self._terms, rules)
         if blocked:
-            self.payload, self.plan = given, Plan(why_none="the provider refused our marks")
+            self.leave("the provider refused our marks")
             return
         self.plan = plan
         only = plan.is_explicit_only
@@ -261,7 +261,10 @@ class Hinted:
     def refused(self, now: float) -> None:
         """The provider takes none of our hints: it is spared them for a while."""
         self.book.blocked_until = now + _BLOCKED_FOR
-        self.plan, self.payload = Plan(why_none="the provider refused our marks"), self._given
+
+    def leave(self, why: str) -> None:
+        """Send it as its caller made it."""
+        self.plan, self.payload = Plan(why_none=why), self._given
 
     def report(
         self, attempt: Attempt | None = None, provider: Mapping[str, Any] | None = None
@@ -281,6 +284,7 @@ class Hinted:
             )
         return CacheReport(
             placed=tuple(path_text(self.walk.blocks[mark.block].path) for mark in plan.marks),
+            unmarked=plan.why_none or None,
             predicted_read=plan.predicted_read,
             actual_read=usage.cache_read if usage is not None else None,
             miss=told.miss,
