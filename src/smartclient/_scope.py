@@ -69,8 +69,9 @@ def scope(
 
         if not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, not {type(budget).__name__}")
-        for around, _ in outer.budgets:
-            check_inside(budget, around)
+        if not any(around is budget for around, _ in outer.budgets):  # else it is there already
+            for around, _ in outer.budgets:
+                check_inside(budget, around)
     at = None if deadline is None else monotonic() + deadline
     inner = Scope(
         tags=outer.tags if tag is None else (*outer.tags, tag),

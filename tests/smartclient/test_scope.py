@@ -122,6 +122,12 @@ def test_a_budget_inside_a_smaller_one_can_never_be_used_up():
         pass
 
 
+def test_a_budget_that_is_around_already_may_be_given_again():
+    """As by a function that is called inside of a smaller one."""
+    with scope(budget=APP), scope(budget=USER), scope(budget=APP) as inner:
+        assert [budget for budget, _ in inner.budgets] == [APP, USER, APP]
+
+
 def test_a_longer_window_inside_a_shorter_one_may_be_larger():
     minute = Budget(tokens=10, per="minute")
 
