@@ -11,7 +11,7 @@ reading and of writing as shares of the price of input.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from msgspec import Struct
 
