@@ -39,6 +39,7 @@ class Collector:
         "_position",
         "_prefix",
         "_run",
+        "_source",
         "blocks",
         "own_marks",
         "units",
@@ -51,6 +52,7 @@ class Collector:
         self._before = before  # those that are the same up to here
         self._prefix, self._end, self._held = _START, 0, 0
         self._position, self._run = -1, ""
+        self._source: tuple[Any, bytes] | None = None  # of the value that was not taken over
 
     def take_over(self, values: Sequence[Any], start: int = 0) -> int:
         """Take the next units from an earlier walk, as many as `values` are the same there.
@@ -79,7 +81,13 @@ class Collector:
         if most:
             self._before = same
             self._extend(same[0], first + most)
+        self._source = (values[start + most], sources[most]) if most < len(sources) else None
         return most
+
+    def source(self, value: Any) -> bytes:
+        """Its JSON; no work for the one at which `take_over` ended."""
+        known = self._source
+        return known[1] if known is not None and known[0] is value else encode(value)
 
     def _extend(self, before: Walk, end: int) -> None:
         """By the units of `before` up to `end`, and their blocks."""
