@@ -6,6 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from ._clock import checked_seconds
+
 __all__ = ["CacheHints", "Tier", "checked_hints", "hints_of"]
 
 _MODES: tuple[Literal["cautious"], Literal["full"]] = ("cautious", "full")
@@ -98,10 +100,5 @@ def _check_names(name: str, given: object, known: tuple[str, ...]) -> None:
 def _check_wait(seconds: object) -> None:
     if seconds is None:
         return
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-        raise TypeError(f"single_flight must be seconds, not {type(seconds).__name__}")
-    if not 0 < seconds <= 600:
-        raise ValueError(
-            f"single_flight must be above 0 s and at most 600, not {seconds:g}; "
-            "use None to let every call write for itself"
-        )
+    hint = "use None to let every call write for itself"
+    checked_seconds("single_flight", seconds, most=600, hint=hint)

@@ -88,6 +88,7 @@ class CacheReport(Struct, frozen=True, kw_only=True):
     Attributes:
         placed: Where we put marks, as JSON paths such as `system[1]`; the caller's own are
             not among them.
+        unmarked: Why we placed none, where we placed none.
         predicted_read: Input tokens that we expected to be read from the cache.
         actual_read: Those that were.
         miss: Why less was read than the request shares with earlier ones, in one word of
@@ -102,6 +103,7 @@ class CacheReport(Struct, frozen=True, kw_only=True):
     """
 
     placed: tuple[str, ...] = ()
+    unmarked: str | None = None
     predicted_read: int | None = None
     actual_read: int | None = None
     miss: str | None = None

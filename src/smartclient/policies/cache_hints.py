@@ -17,7 +17,7 @@ from .._errors import RefusedError
 from .._flow import Flow, Next, Outcome, close, park, peek
 from .._latch import Latch
 from ..wire import Delta
-from ..wire.encode import encode
+from ..wire.encode import encode, is_alike
 
 if TYPE_CHECKING:  # loaded with the first prompt that is long enough
     from ..catalog.facts import ModelFacts
@@ -30,8 +30,25 @@ __all__ = ["Hints"]
 _LEAST_BYTES = 2048
 """Of a body: no provider keeps a shorter prompt, so nothing is done for it."""
 
-_IDENTITY = ("authorization", "x-api-key", "api-key", "openai-organization", "openai-project")
-_SIGNED = ("x-amz-content-sha256", "content-digest", "digest", "content-md5")
+_IDENTITY = (
+    "authorization",
+    "x-api-key",
+    "api-key",
+    "openai-organization",
+    "openai-project",
+    "x-goog-api-key",
+    "x-goog-user-project",
+    "cf-aig-authorization",
+    "helicone-auth",
+    "x-portkey-api-key",
+    "x-portkey-virtual-key",
+    "x-portkey-config",
+)
+_SIGNED = ("signature", "digest", "hmac", "sha256", "sha512", "md5", "checksum", "-hash")
+_SIGNING = ("signature", "digest", "hawk", "oauth", "sharedkey")
+"""Schemes of an `authorization` that covers the body, or may."""
+_PROVIDERS = (".anthropic.com", ".openai.com")
+_COUNTING = ("/count_tokens", "/input_tokens")
 _UNTOUCHED = "untouched"  # what a call is told that has no hints
 
 
@@ -145,7 +162,9 @@ class Hints:
 
     def _fingerprint(self, call: Call) -> bytes:
         """Who calls, without the key itself: it is hashed with a secret of this process."""
-        fields = [call.headers.get(name) or "" for name in _IDENTITY]
+        # Behind one address a gateway may tell those who call apart by its path.
+        path = call.target.partition("?")[0]
+        fields = [path, *(call.headers.get(name) or "" for name in _IDENTITY)]
         told = "\0".join(fields).encode("utf-8", "surrogatepass")
         return blake2b(told, key=self._salt, digest_size=16).digest()
 
@@ -172,21 +191,29 @@ class Hints:
             _observers.failed("no cache hints for this call", self)
 
     def _without(self, call: Call, call_next: Next, reply: Reply, edited: _Edited) -> Flow[Reply]:
-        """Send the call as its caller made it, if the provider refused what we put into it."""
+        """Send the call as its caller made it, if what we put into it may have been refused.
+
+        A provider names what it refuses; who stands between, or speaks its format only, may
+        stumble over a text that is written as a block, and say anything.
+        """
         failure = yield from peek(reply)
         told = "" if failure is None else f"{failure.message} {failure.code}".lower()
-        if "cache" not in told and "diagnostics" not in told:
+        is_named = "cache" in told or "diagnostics" in told
+        if not is_named and call.origin.host.endswith(_PROVIDERS):
             return reply
         yield from close(reply)
-        edited.hinted.refused(self._clock.monotonic())
+        edited.hinted.leave("the provider refused our marks")
         edited.take(call)
-        _observers.warned(
-            "%s refused marks for its prompt cache: calls of %.200r go without them for an hour; "
-            'cache_hints="off" turns them off for good',
-            call.origin,
-            call.model,
-        )
-        return (yield from call_next(call))
+        plain = yield from call_next(call)
+        if 200 <= plain.status < 300:  # so it was ours, and not the caller's
+            edited.hinted.refused(self._clock.monotonic())
+            _observers.warned(
+                "%s refused marks for its prompt cache: calls of %.200r go without them for an "
+                'hour; cache_hints="off" turns them off for good',
+                call.origin,
+                call.model,
+            )
+        return plain
 
 
 class _Edited:
@@ -200,9 +227,12 @@ class _Edited:
 
     def take(self, call: Call) -> None:
         """Settle on what is decided now."""
-        self._payload = payload = self.hinted.payload
-        self._body = encode(payload) if self.hinted.is_edited else call.body
-        call.trace.cache = self.hinted.report()
+        hinted = self.hinted
+        if hinted.is_edited and not is_alike(call.payload, call.body):
+            hinted.leave("its JSON cannot be written again as it came")
+        self._payload = payload = hinted.payload
+        self._body = encode(payload) if hinted.is_edited else call.body
+        call.trace.cache = hinted.report()
 
     def on(self, call: Call) -> Call:
         """`call` with it."""
@@ -245,12 +275,13 @@ class _Watch:
 
 def _is_bound(call: Call) -> bool:
     """Whether the body may not change any more: it is signed, or counts what is in it."""
-    if call.target.partition("?")[0].endswith("/count_tokens"):
+    if call.target.partition("?")[0].endswith(_COUNTING):
         return True
     if call.is_prepared:
         return False  # its SDK signs it once we have made our edits
     headers = call.headers
-    if (headers.get("authorization") or "").startswith("AWS4-"):
+    scheme = (headers.get("authorization") or "").partition(" ")[0].lower()
+    if "hmac" in scheme or scheme in _SIGNING:
         return True
-    names = [name.lower() for name, _ in headers]
-    return any(name in _SIGNED or "signature" in name for name in names)
+    names = "\n".join([name for name, _ in headers]).lower()
+    return any(word in names for word in _SIGNED)

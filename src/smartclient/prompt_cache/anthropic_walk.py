@@ -93,7 +93,7 @@ class _Reader:
             self._searches = encode([_unmarked(fields) for _, fields in later])
         for path, fields in later:
             self._tool(path, "system", fields)
-        self.blocks.close(encode(tools), self._searches, self.strays)
+        self.blocks.close(self.blocks.source(tools), self._searches, self.strays)
 
     def _tool(self, path: Path, tier: Tier, fields: dict[str, Any]) -> None:
         mark = fields.get("cache_control")
@@ -104,7 +104,7 @@ class _Reader:
     def system(self, system: Any) -> None:
         if not self._take_over((system,)):
             self._content(system, ("system",), "system", {})
-            self._close(encode(system))
+            self._close(self.blocks.source(system))
 
     def messages(self, messages: Sequence[Any]) -> None:
         number = 0
@@ -116,7 +116,7 @@ class _Reader:
                 number += 1
 
     def _message(self, message: Any, number: int) -> None:
-        fields, source = as_object(message), encode(message)
+        fields, source = as_object(message), self.blocks.source(message)
         if fields is None:
             self.blocks.add(("messages", number), "messages", source, False)
         else:

@@ -54,6 +54,7 @@ class Unit(Struct, frozen=True):
         own_marks: Marks on its blocks, and inside them.
         run: As `Collector.add` takes it, of its last block.
         facts: What its reader has to know once it is read, without reading it.
+        held: Bytes that all units up to and with it keep in memory: as given, and as blocks.
     """
 
     source: bytes
@@ -61,6 +62,7 @@ class Unit(Struct, frozen=True):
     own_marks: int
     run: str
     facts: tuple[Any, ...]
+    held: int
 
 
 class Walk(Struct, frozen=True, kw_only=True):

@@ -12,15 +12,16 @@ from .sharding import Shards
 from .terms import Terms
 from .walk import fingerprints
 
-__all__ = ["Book", "Entry", "Lane", "Spot", "outline_of"]
+__all__ = ["Book", "Entry", "Lane", "Spot", "outline_of", "rules_of"]
 
-_MAX_ENTRIES = 4096
-_MAX_SPOTS = 512
+_MAX_ENTRIES, _ALL_ENTRIES = 4096, 16_384  # of one book, and of all that a client has
+_MAX_SPOTS, _ALL_SPOTS = 512, 4096
 _MOST_MET = 64.0  # beginnings after which all of them count half
 _MOST_TURNS = 8  # that are told apart: later ones are alike
 _GOES_ON, _SURE_TURNS = 0.85, 2.0  # a conversation that went on once, where nothing is known
 _MAX_HELD = 24  # of a lane: more than a look back can tell apart
 _MAX_HINTS = 64
+_OUTLINE = 200  # characters
 _IMAGE_BYTES = 6400  # what an image weighs: tokens times the bytes of one
 _BYTES_PER_TOKEN = 4.0
 _UNSURE, _SURE = 2.0, 1.15  # how far an estimate may be off, before and after a reply told
@@ -122,6 +123,7 @@ class Book:
 
     def __init__(self, terms: Terms | None) -> None:
         self.terms = terms
+        self._max_entries, self._max_spots = _MAX_ENTRIES, _MAX_SPOTS
         self.where: dict[bytes, _Node] = {}
         self.entries: OrderedDict[bytes, Entry] = OrderedDict()
         self.root, self.gaps = Spot(), Gaps()
@@ -140,6 +142,16 @@ class Book:
         self._newest: Lane | None = None
         self._met: dict[Tier, tuple[float, float]] = {}
         self._turns = [[0.0, 0.0] for _ in range(_MOST_TURNS)]  # lanes that came, and went on
+
+    def make_room(self, books: int) -> None:
+        """Keep no more than the share of one among so many `books`."""
+        self._max_entries = min(_MAX_ENTRIES, _ALL_ENTRIES // books)
+        self._max_spots = min(_MAX_SPOTS, _ALL_SPOTS // books)
+        while len(self.entries) > self._max_entries:
+            self.entries.popitem(last=False)
+        while len(self._spots) > self._max_spots:
+            self._spots.popitem(last=False)
+        self.shards.make_room(books)
 
     def measured(self, walk: Walk) -> tuple[list[bytes], list[int]]:
         """The digest of the prompt up to each block, with what else breaks it, and its bytes as
@@ -220,7 +232,7 @@ class Book:
         spot = self._spots.get(key)
         if spot is None:
             spot = self._spots[key] = Spot()
-            if len(self._spots) > _MAX_SPOTS:
+            if len(self._spots) > self._max_spots:
                 self._spots.popitem(last=False)
         else:
             self._spots.move_to_end(key)
@@ -294,7 +306,7 @@ class Book:
         entry = self.entries.get(key)
         if entry is None or started >= entry.ends_at:
             entry = self.entries[key] = Entry(ttl, seconds, started + seconds)
-            if len(self.entries) > _MAX_ENTRIES:
+            if len(self.entries) > self._max_entries:
                 self.entries.popitem(last=False)
         else:
             entry.ends_at = max(entry.ends_at, started + entry.seconds)
@@ -335,10 +347,37 @@ def _same(before: Sequence[Block], after: Sequence[Block]) -> int:
 
 
 def outline_of(payload: Mapping[str, Any]) -> Any:
-    """A quick mark of a conversation: what its first message begins with."""
-    messages = payload.get("messages") or payload.get("input")
-    first = messages[0] if isinstance(messages, list | tuple) and messages else messages
-    content = first.get("content") if isinstance(first, Mapping) else first
+    """A quick mark of a conversation: what the first of its messages begins with that is no
+    part of the system prompt."""
+    said = payload.get("messages") or payload.get("input")
+    if not isinstance(said, list | tuple):
+        return said[:_OUTLINE] if isinstance(said, str) else None
+    for one in said:
+        if not _is_of_the_system(one):
+            content = one.get("content") if isinstance(one, Mapping) else one
+            told = _text(content, 0)
+            return None if told is None else told[:_OUTLINE]
+    return None
+
+
+def rules_of(payload: Mapping[str, Any]) -> Any:
+    """A quick mark of a system prompt: what it ends with, which a changed time in it leaves."""
+    told = _text(payload.get("system") or payload.get("instructions"), -1)
+    said = payload.get("messages") or payload.get("input")
+    if told is None and isinstance(said, list | tuple):
+        for one in said:
+            if not _is_of_the_system(one):
+                break
+            told = _text(one.get("content"), -1)
+    return ("rules", told[-_OUTLINE:]) if told else None
+
+
+def _is_of_the_system(message: Any) -> bool:
+    return isinstance(message, Mapping) and message.get("role") in ("system", "developer")
+
+
+def _text(content: Any, index: int) -> str | None:
+    """Content that is text, or that of one of its blocks."""
     if isinstance(content, list | tuple) and content:
-        content = content[0].get("text") if isinstance(content[0], Mapping) else None
-    return content[:200] if isinstance(content, str) else None
+        content = content[index].get("text") if isinstance(content[index], Mapping) else None
+    return content if isinstance(content, str) else None

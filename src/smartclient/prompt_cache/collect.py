@@ -34,10 +34,12 @@ class Collector:
     __slots__ = (
         "_before",
         "_end",
+        "_held",
         "_marks",
         "_position",
         "_prefix",
         "_run",
+        "_source",
         "blocks",
         "own_marks",
         "units",
@@ -48,8 +50,9 @@ class Collector:
         self.units: list[Unit] = []
         self.own_marks = self._marks = 0
         self._before = before  # those that are the same up to here
-        self._prefix, self._end = _START, 0
+        self._prefix, self._end, self._held = _START, 0, 0
         self._position, self._run = -1, ""
+        self._source: tuple[Any, bytes] | None = None  # of the value that was not taken over
 
     def take_over(self, values: Sequence[Any], start: int = 0) -> int:
         """Take the next units from an earlier walk, as many as `values` are the same there.
@@ -78,11 +81,19 @@ class Collector:
         if most:
             self._before = same
             self._extend(same[0], first + most)
+        self._source = (values[start + most], sources[most]) if most < len(sources) else None
         return most
+
+    def source(self, value: Any) -> bytes:
+        """Its JSON; no work for the one at which `take_over` ended."""
+        known = self._source
+        return known[1] if known is not None and known[0] is value else encode(value)
 
     def _extend(self, before: Walk, end: int) -> None:
         """By the units of `before` up to `end`, and their blocks."""
-        taken = before.units[len(self.units) : end]
+        first = len(self.units)
+        taken = before.units[first:end]
+        self._held += taken[-1].held - (before.units[first - 1].held if first else 0)
         self.units += taken
         self.own_marks += sum([unit.own_marks for unit in taken])
         start, stop = len(self.blocks), taken[-1].end
@@ -97,7 +108,8 @@ class Collector:
         number, end, prefix = len(self.units), len(self.blocks), self._prefix
         marks, self._marks = self._marks, 0
         self.own_marks += marks
-        self.units.append(Unit(source, end, marks, self._run, facts))
+        self._held += len(source)
+        self.units.append(Unit(_cut(source), end, marks, self._run, facts, self._held))
         # One may differ in its marks alone: then what follows is still comparable.
         self._before = [
             walk
@@ -131,10 +143,17 @@ class Collector:
         hashed.update(data)
         self._prefix = prefix = hashed.digest()[:_DIGEST_BYTES]
         self._end = end = self._end + len(data)
+        self._held += len(data)
+        data = _cut(data)
         position = self._position
         self.blocks.append(
             Block(path, tier, data, prefix, end, position, is_markable, mark, inner_marks)
         )
+
+
+def _cut(data: bytes) -> bytes:
+    """`data` alone: what an encoder gives has room for half as much again."""
+    return bytes(memoryview(data))
 
 
 def encoded(values: Mapping[str, Any]) -> dict[str, bytes]:

@@ -16,7 +16,7 @@ from ..report import CacheReport
 from .account import Account, account
 from .asking import answer, asking
 from .blocks import Walk, path_text
-from .book import Book, outline_of
+from .book import Book, outline_of, rules_of
 from .flights import Flights
 from .lanes import Lanes, Ticket
 from .marks import allows_explicit_only, cache_key, check_own_marks, marked
@@ -64,21 +64,23 @@ class Hinter:
         if endpoint not in ENDPOINTS:
             return None  # a format whose prompts nobody can read here
         book = self.lanes.book((scope, endpoint, model), lambda: terms_of(facts, endpoint=endpoint))
-        outline = outline_of(payload)
+        outline, rules = outline_of(payload), rules_of(payload)
         likely = None if outline is None else book.likely(outline)
-        like = likely or book.newest()
+        kin = None if rules is None else book.likely(rules)
+        like = likely or kin or book.newest()
         before = None if like is None else like.walk
         prompt = walk(payload, endpoint=endpoint, model=model, headers=headers, before=before)
         if prompt is None or not prompt.blocks:
             return None
+        if book.terms is None:
+            return None  # what such a model takes and refuses is its own
         why = check_own_marks(prompt) if prompt.own_marks else None
         if why is not None:
             raise RefusedError(f"not sent: {why}")
-        if book.terms is None:
-            return None
-        ticket = self.lanes.enter(book, prompt, now, likely=likely)
-        if outline is not None:
-            self.lanes.outline(book, outline, ticket)
+        ticket = self.lanes.enter(book, prompt, now, likely=likely, kin=kin)
+        for known in (outline, rules):
+            if known is not None:
+                self.lanes.outline(book, known, ticket)
         hinted = Hinted(self, book.terms, facts, ticket, payload)
         hinted.plan_anew(now)
         return hinted
@@ -145,7 +147,7 @@ class Hinted:
         view = self._ticket.view(now)
         plan = place(self.walk, view, self._terms, rules)
         if blocked:
-            self.payload, self.plan = given, Plan(why_none="the provider refused our marks")
+            self.leave("the provider refused our marks")
             return
         self.plan = plan
         only = plan.is_explicit_only
@@ -261,7 +263,10 @@ class Hinted:
     def refused(self, now: float) -> None:
         """The provider takes none of our hints: it is spared them for a while."""
         self.book.blocked_until = now + _BLOCKED_FOR
-        self.plan, self.payload = Plan(why_none="the provider refused our marks"), self._given
+
+    def leave(self, why: str) -> None:
+        """Send it as its caller made it."""
+        self.plan, self.payload = Plan(why_none=why), self._given
 
     def report(
         self, attempt: Attempt | None = None, provider: Mapping[str, Any] | None = None
@@ -281,6 +286,7 @@ class Hinted:
             )
         return CacheReport(
             placed=tuple(path_text(self.walk.blocks[mark.block].path) for mark in plan.marks),
+            unmarked=plan.why_none or None,
             predicted_read=plan.predicted_read,
             actual_read=usage.cache_read if usage is not None else None,
             miss=told.miss,

@@ -19,11 +19,11 @@ __all__ = ["MAX_BYTES", "MAX_LANES", "Lanes", "Ticket"]
 
 MAX_LANES = 512
 MAX_BYTES = 32 << 20
-"""Of prompts and digests that all lanes of a client hold together; the rest of its state, up
-to 64 books with 4,096 entries and 512 boundaries each, is small beside it."""
+"""Of prompts and digests that all lanes of a client hold together; the rest of its state, at
+most 16,384 entries and 4,096 boundaries in 64 books, is small beside it."""
 
 _MAX_BOOKS = 64
-_BLOCK_BYTES = 400  # of a block's digests, beside its data
+_LANE_BYTES, _BLOCK_BYTES = 1000, 700  # of each, beside the prompt's own
 
 
 class Ticket:
@@ -92,6 +92,7 @@ class Ticket:
         if walk is None:
             return
         self.before, self.reply_id = walk, lane.reply_id
+        self.entry = self.cached = self.idle = self.lives = None
         for index in reversed(lane.held):
             entry = entries.get(lane.keys[index]) if index <= most else None
             if entry is not None:
@@ -169,15 +170,26 @@ class Lanes:
                 book = self._books[key] = Book(terms())
                 if len(self._books) > _MAX_BOOKS:
                     self._close(self._books.popitem(last=False)[1])
+                for one in self._books.values():
+                    one.make_room(len(self._books))
             else:
                 self._books.move_to_end(key)
             return book
 
-    def enter(self, book: Book, walk: Walk, now: float, *, likely: Lane | None = None) -> Ticket:
+    def enter(
+        self,
+        book: Book,
+        walk: Walk,
+        now: float,
+        *,
+        likely: Lane | None = None,
+        kin: Lane | None = None,
+    ) -> Ticket:
         """Note that a request is about to be sent, and find its lane.
 
         Args:
             likely: The lane whose requests began like this one, by its outline.
+            kin: One whose system prompt ends like this one's.
         """
         ticket = Ticket(book, walk, now)
         with self.lock:
@@ -185,6 +197,9 @@ class Lanes:
             if likely is not None and not ticket.is_extension:
                 ticket.expect(likely, most=len(likely.keys))
                 ticket.is_astray = ticket.shared < len(likely.keys) - 1
+            elif kin is not None and kin.walk is not None and ticket.shared < _head(walk):
+                ticket.expect(kin, most=_head(kin.walk))
+                ticket.is_astray = True
             if lane is None:
                 self._open(ticket)
             else:
@@ -267,7 +282,7 @@ class Lanes:
     def _settle(self, lane: Lane, ticket: Ticket) -> None:
         walk = ticket.walk
         lane.keys, lane.walk = ticket.keys, walk
-        size = walk.blocks[-1].end + _BLOCK_BYTES * len(walk.blocks)
+        size = _LANE_BYTES + walk.units[-1].held + _BLOCK_BYTES * len(walk.blocks)
         self._bytes += size - lane.size
         lane.size = size
         ticket.book.remember(lane)
@@ -316,3 +331,9 @@ class Lanes:
         for lanes in (self._fresh, self._grown):
             for identity, lane in [one for one in lanes.items() if one[1].book is book]:
                 self._drop(lanes, identity, lane)
+
+
+def _head(walk: Walk) -> int:
+    """The last block of the tools and the system prompt; -1 for none."""
+    blocks = walk.blocks
+    return next((i for i, one in enumerate(blocks) if one.tier == "messages"), len(blocks)) - 1

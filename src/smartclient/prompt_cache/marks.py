@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any
 
 from .blocks import Block, Mark, Walk, path_text
 from .openai_walk import MARK
 from .write import written
 
-if TYPE_CHECKING:
-    from ..catalog.facts import ModelFacts
-
 __all__ = [
-    "MarkStyle",
     "allows_explicit_only",
     "cache_key",
     "check_own_marks",
     "legal",
-    "mark_style",
     "marked",
 ]
-
-MarkStyle: TypeAlias = Literal["anthropic", "openai"]
-"""`anthropic`: `cache_control` on blocks. `openai`: `prompt_cache_breakpoint` on parts."""
 
 _TTLS: Mapping[str, tuple[str, ...]] = {
     "anthropic.messages": ("5m", "1h"),
@@ -31,22 +23,6 @@ _TTLS: Mapping[str, tuple[str, ...]] = {
     "openai.responses": ("30m", "12h"),
 }
 _MAX_ANTHROPIC = 4
-
-
-def mark_style(facts: ModelFacts | None, endpoint: str) -> MarkStyle | None:
-    """How a model's prompts are marked at `endpoint`; `None` where it takes no marks.
-
-    A model that the catalog does not know takes none: a mark on a model without them is an
-    error. Gateways that translate marks from one format into the other are not known to do so.
-    """
-    if facts is None:
-        return None
-    ttls = facts.cache_ttls or {}
-    if endpoint == "anthropic.messages":
-        return "anthropic" if facts.provider == "anthropic" and "5m" in ttls else None
-    if endpoint in ("openai.chat", "openai.responses"):
-        return "openai" if facts.provider == "openai" and "30m" in ttls else None
-    return None
 
 
 def legal(walk: Walk, marks: Iterable[Mark], *, explicit_only: bool = False) -> tuple[Mark, ...]:

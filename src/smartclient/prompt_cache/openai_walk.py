@@ -123,7 +123,7 @@ class _Reader:
                 number += 1
 
     def _close(self, value: Any) -> None:
-        self.blocks.close(encode(value), self._is_leading)
+        self.blocks.close(self.blocks.source(value), self._is_leading)
 
     def _chat(self, message: Any, path: Path) -> None:
         fields = as_object(message)

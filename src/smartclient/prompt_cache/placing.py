@@ -11,7 +11,7 @@ reading and of writing as shares of the price of input.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -52,7 +52,6 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     Attributes:
         marks: Of ours, in the order of their blocks.
-        reasons: Why each of them stands where it does.
         kept: Every mark of the request, the caller's and the provider's own included.
         hit: The block up to which the cache is expected to be read.
         is_explicit_only: Turn OpenAI's own marks off: nobody would read what they write.
@@ -61,7 +60,6 @@ class Plan(Struct, frozen=True, kw_only=True):
     """
 
     marks: tuple[Mark, ...] = ()
-    reasons: tuple[str, ...] = ()
     kept: tuple[Mark, ...] = ()
     hit: int | None = None
     predicted_read: int = 0
@@ -80,10 +78,10 @@ class _Candidate:
         reads: How often it is expected to be read.
     """
 
-    __slots__ = ("block", "chance", "found", "reads", "since", "stretch", "ttl", "value", "why")
+    __slots__ = ("block", "chance", "found", "reads", "since", "stretch", "ttl", "value")
 
-    def __init__(self, block: int, why: str, since: float | None) -> None:
-        self.block, self.why, self.since = block, why, since
+    def __init__(self, block: int, since: float | None) -> None:
+        self.block, self.since = block, since
         self.chance: dict[str, float] = {}
         self.ttl, self.value = "", 0.0
         self.stretch = self.found = self.reads = 0.0
@@ -150,23 +148,24 @@ class _Placing:
         """Choose, order and account for it."""
         view = self._view
         if not self._ttls or self._tail < 0:
-            return self._told((), {}, False, "no block of this prompt can be marked")
+            return self._told((), False, "no block of this prompt can be marked")
         if view.tokens(-1) * self._spread < self._least:
             why = f"shorter than the {self._least:,} tokens that are kept"
-            return self._told((), {}, False, why)
+            return self._told((), False, why)
         only = self._may_drop_the_end()
         if only:
             self._has_implicit = False
         chosen = self._accepted(self._candidates(), is_free=self._has_implicit)
         if not chosen:
-            return self._told((), {}, only, "nothing that was sent twice is worth a mark")
+            return self._told((), only, "nothing that was sent twice is worth a mark")
         self._thin(chosen, 4 if only else self._walk.max_marks)
         chosen.sort(key=lambda one: -one.value)
         asked = [Mark(one.block, one.ttl) for one in chosen]
         if self._is_anthropic and "5m" in self._ttls:  # where the order forbids more
             asked += [Mark(one.block, "5m") for one in chosen if one.ttl != "5m"]
         marks = legal(self._walk, asked, explicit_only=only)
-        return self._told(marks, {one.block: one.why for one in chosen}, only, "")
+        why = "" if marks else "the request's own marks leave no place for one"
+        return self._told(marks, only, why)
 
     # What is there without us.
 
@@ -239,12 +238,12 @@ class _Placing:
         for index, (spot, since) in view.boundaries.items():
             self._add_boundary(found, index, spot, since)
         if view.shared >= 0 and view.turns:
-            self._add_turn(found, view.shared, "shared with the request before", view.since)
+            self._add_turn(found, view.shared, view.since)  # the request before had it
         entry = self._entry
         if entry is not None and entry not in found:
-            self._add_turn(found, entry, "written before", 0.0)
+            self._add_turn(found, entry, 0.0)
         if is_full:
-            self._add_turn(found, self._tail, "the end, with which the next turn begins", 0.0)
+            self._add_turn(found, self._tail, 0.0)  # the next turn begins with all of this one
         return [found[index] for index in sorted(found)]
 
     def _add_boundary(
@@ -258,7 +257,7 @@ class _Placing:
         index = self._markable(index)
         if index < 0:
             return
-        found[index] = one = _Candidate(index, _WHY[tier], 0.0 if is_static else since)
+        found[index] = one = _Candidate(index, 0.0 if is_static else since)
         prior, seconds = _MAYBE, self._terms.seconds
         if is_static:
             prior = _CERTAIN
@@ -269,9 +268,7 @@ class _Placing:
         for ttl in self._ttls:
             one.chance[ttl] = goes_on * spot.gaps.within(seconds[ttl], prior=prior)
 
-    def _add_turn(
-        self, found: dict[int, _Candidate], index: int, why: str, since: float | None
-    ) -> None:
+    def _add_turn(self, found: dict[int, _Candidate], index: int, since: float | None) -> None:
         """A place within the conversation, which its next turn should reach."""
         view = self._view
         index = self._markable(index)
@@ -279,7 +276,7 @@ class _Placing:
             return  # an implicit mark is looked up, and the last one written, without ours
         one = found.get(index)
         if one is None:
-            one = found[index] = _Candidate(index, why, since)
+            one = found[index] = _Candidate(index, since)
         elif one.since is None or since < one.since:
             one.since = since
         goes_on = view.growth if index > view.shared else view.next_turn
@@ -361,9 +358,7 @@ class _Placing:
 
     # What comes of it.
 
-    def _told(
-        self, marks: tuple[Mark, ...], reasons: Mapping[int, str], only: bool, why: str
-    ) -> Plan:
+    def _told(self, marks: tuple[Mark, ...], only: bool, why: str) -> Plan:
         view = self._view
         kept = dict(self._own)
         if self._has_implicit:
@@ -383,7 +378,6 @@ class _Placing:
         is_kept = end >= 0 and view.tokens(end) >= self._least
         return Plan(
             marks=marks,
-            reasons=tuple(reasons[mark.block] for mark in marks),
             kept=tuple(Mark(*one) for one in sorted(kept.items())),
             hit=hit,
             predicted_read=read,
@@ -391,10 +385,3 @@ class _Placing:
             is_explicit_only=only,
             why_none=why,
         )
-
-
-_WHY: Mapping[Tier, str] = {
-    "tools": "the end of the tools",
-    "system": "the end of the system prompt",
-    "messages": "the end of what several conversations share",
-}

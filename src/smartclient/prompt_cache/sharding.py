@@ -13,7 +13,7 @@ __all__ = ["PER_MINUTE", "Shards"]
 
 PER_MINUTE = 15
 _MINUTE = 60.0
-_MAX_PREFIXES = 256
+_MAX_PREFIXES, _ALL_PREFIXES = 256, 2048  # of one book, and of all that a client has
 
 
 class Shards:
@@ -21,6 +21,13 @@ class Shards:
 
     def __init__(self) -> None:
         self._recent: OrderedDict[bytes, list[deque[float]]] = OrderedDict()
+        self._most = _MAX_PREFIXES
+
+    def make_room(self, books: int) -> None:
+        """Keep no more than the share of one among so many `books`."""
+        self._most = min(_MAX_PREFIXES, _ALL_PREFIXES // books)
+        while len(self._recent) > self._most:
+            self._recent.popitem(last=False)
 
     def pick(self, prefix: bytes, held: int | None, now: float) -> int:
         """The shard for a request that is sent now.
@@ -32,7 +39,7 @@ class Shards:
         shards = self._recent.get(prefix)
         if shards is None:
             shards = self._recent[prefix] = []
-            if len(self._recent) > _MAX_PREFIXES:
+            if len(self._recent) > self._most:
                 self._recent.popitem(last=False)
         self._recent.move_to_end(prefix)
         for recent in shards:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ..catalog.facts import ModelFacts
 
-__all__ = ["LOOKBACK", "STEP", "CacheStyle", "Terms", "expected_reads", "pays_from", "terms_of"]
+__all__ = ["LOOKBACK", "STEP", "CacheStyle", "Terms", "expected_reads", "terms_of"]
 
 CacheStyle: TypeAlias = Literal["marks", "breakpoints", "automatic"]
 """`marks`: Anthropic's. `breakpoints`: OpenAI's from gpt-5.6 on. `automatic`: those before."""
@@ -33,7 +33,6 @@ class Terms(Struct, frozen=True, kw_only=True):
         writes: Price of one that is written, by time to live, the shortest first.
         seconds: How long a prefix is kept, by time to live.
         least: Tokens of the shortest prefix that is kept.
-        most_marks: Marks that a request may have.
     """
 
     style: CacheStyle
@@ -41,7 +40,6 @@ class Terms(Struct, frozen=True, kw_only=True):
     writes: Mapping[str, float] = {}
     seconds: Mapping[str, float] = {}
     least: int = _UNKNOWN_LEAST
-    most_marks: int = 4
 
     @property
     def longest(self) -> float:
@@ -67,24 +65,17 @@ def terms_of(facts: ModelFacts | None, *, endpoint: str) -> Terms | None:
         for ttl, price in sorted(prices.cache_write.items(), key=lambda one: ttls.get(one[0], 0))
         if ttl in ttls and not (endpoint == "openai.chat" and ttl in _ONLY_RESPONSES)
     }
-    if endpoint == "anthropic.messages":
-        style: CacheStyle = "marks"
-    elif facts.provider == "openai":
-        style = "breakpoints" if writes else "automatic"
-    else:
-        return None  # another provider's model behind OpenAI's format: its rules are its own
-    if style == "marks" and not writes:
+    # Another provider's model behind the format: what marks it takes is its own affair, and
+    # gateways that translate marks into those of its format are not known to do so.
+    if facts.provider != endpoint.partition(".")[0]:
         return None
+    style: CacheStyle = "breakpoints" if writes else "automatic"
+    if endpoint == "anthropic.messages":
+        style = "marks"
+        if not writes:
+            return None
     seconds = {ttl: float(kept) for ttl, kept in ttls.items() if ttl in writes or not writes}
     return Terms(style=style, read=read, writes=writes, seconds=seconds, least=least)
-
-
-def pays_from(terms: Terms, ttl: str) -> float:
-    """How often a prefix must be read again for writing it to pay: its break-even.
-
-    0.28 for a write at 1.25 times the price of input and reads at a tenth of it.
-    """
-    return (terms.writes[ttl] - 1.0) / (1.0 - terms.read)
 
 
 def expected_reads(chance: float) -> float:

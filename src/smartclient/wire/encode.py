@@ -9,7 +9,7 @@ import msgspec
 
 from .value import verbatim
 
-__all__ = ["encode"]
+__all__ = ["encode", "is_alike"]
 
 _ENCODER = msgspec.json.Encoder(enc_hook=verbatim)
 
@@ -29,6 +29,49 @@ def encode(payload: Any) -> bytes:
             'no character; text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") '
             "mends it"
         ) from None
+
+
+def is_alike(payload: Any, body: bytes) -> bool:
+    """Whether `encode(payload)` says all that `body` says, in the same order, and no more.
+
+    It does not where a number is one that we cannot hold, a key stands twice, or a text holds
+    half of a surrogate pair; nor where `payload` was changed since `body` was made of it.
+    """
+    try:
+        ours = encode(payload)
+        return ours == body or _read_exactly(ours) == _read_exactly(body)
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def _read_exactly(body: bytes) -> Any:
+    """What JSON says, with the order of keys, and integers told from floats.
+
+    Raises:
+        ValueError: It is no JSON, or something of it would be lost.
+    """
+    import json  # for bodies that others have written in a way of their own
+
+    return json.loads(body, parse_float=_exact, parse_constant=_refuse, object_pairs_hook=_ordered)
+
+
+def _exact(number: str) -> tuple[float, None]:
+    from decimal import Decimal
+
+    value = float(number)
+    if Decimal(number) != Decimal(repr(value)):
+        raise ValueError("a number that is rounded when it is read")
+    return value, None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _ordered(pairs: list[tuple[str, Any]]) -> tuple[tuple[str, Any], ...]:
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError("a key stands twice")
+    return tuple(pairs)
 
 
 def _surrogate_path(value: Any, path: str) -> str | None:

@@ -18,7 +18,6 @@ from smartclient.wire import Failure, Usage
 
 LONG = "a rule of some length " * 200
 REFUSED = Failure(kind="invalid", status=400, message="cache_control: Extra inputs")
-OTHER = Failure(kind="invalid", status=400, message="max_tokens: must be at least 1")
 
 
 def hints(mode="full", *, clock=None, known=None, **more):
@@ -176,15 +175,6 @@ def test_a_provider_that_refuses_marks_gets_the_call_without_them(caplog):
     assert asked[1:] == [Peek(bad), Close(bad), Exchange(call)]
     assert "refused marks" in caplog.text
     assert sent(policy, prompt())[0].payload == call.payload
-
-
-def test_another_refusal_is_the_caller_s():
-    bad = a_reply(400)
-
-    reply, asked = play(hints().flow(prompt(), exchange), [bad, OTHER])
-
-    assert reply is bad
-    assert len(asked) == 2
 
 
 def test_a_refusal_of_what_we_did_not_change_is_not_looked_at():

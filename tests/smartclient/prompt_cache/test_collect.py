@@ -84,3 +84,14 @@ def test_an_object_is_whatever_json_makes_one_of():
     assert as_object(Value.of({"a": 1})) == {"a": 1}
     assert as_object({"a": 1}) == {"a": 1}
     assert [as_object(one) for one in (None, "a", 1, [1], (1,), 1.5)] == [None] * 6
+
+
+def test_what_was_compared_is_not_encoded_again():
+    collector, other = Collector([walked((b"one",), (b"two",))]), (b"2",)
+
+    taken = collector.take_over(((b"one",), other))
+
+    assert taken == 1
+    assert collector.source(other) is collector.source(other)
+    assert collector.source(other) == encode(other)
+    assert collector.source((b"three",)) == encode((b"three",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -130,6 +131,28 @@ def test_prompts_are_bounded_by_their_bytes():
     assert len(known.lanes) >= 1
 
 
+@pytest.mark.parametrize(
+    ("size", "turns", "calls"),
+    [
+        pytest.param(200_000, 1, 8, id="large-texts"),
+        pytest.param(200, 20, 20, id="many-turns"),
+        pytest.param(20, 1, 100, id="many-lanes"),
+    ],
+)
+def test_what_is_counted_is_what_is_kept_in_memory(size, turns, calls):
+    known = Known()
+    known.enter("what is loaded with the first")
+    tracemalloc.start()
+    try:
+        for number in range(calls):
+            known.enter(*[f"{number} {turn} " + "x" * size for turn in range(turns)])
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert 0.7 * kept < known.lanes.num_bytes < 1.5 * kept
+
+
 def test_one_prompt_may_be_larger_than_the_bound():
     known = Known(max_bytes=1000)
     known.enter("long " * 1000)
@@ -145,6 +168,23 @@ def test_a_book_that_is_forgotten_takes_its_lanes_with_it():
         lanes.enter(book, prompt("one"), 0.0)
 
     assert len(lanes) == 64
+
+
+def test_many_books_hold_no_more_than_some():
+    lanes = Lanes()
+
+    for number in range(100):
+        book = lanes.book(number, terms)
+        for entry in range(1000):
+            key = b"%d of %d" % (entry, number)
+            book.keep(key, "5m", 300.0, 0.0)
+            book.spot(key)
+            book.shards.pick(key, None, 0.0)
+
+    books = list(lanes._books.values())
+    assert sum(len(book.entries) for book in books) <= 16_384
+    assert sum(len(book._spots) for book in books) <= 4096
+    assert sum(len(book.shards._recent) for book in books) <= 2048
 
 
 def test_threads_may_enter_at_once():
@@ -213,3 +253,19 @@ def _common(one, other):
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None) or (
         min(len(one), len(other)) if one[:1] == other[:1] else 0
     )
+
+
+def test_what_is_expected_is_all_of_one_lane():
+    """An entry of another prompt than `before` is no block of it."""
+    known = Known()
+    long = known.enter("one", "two", "three", "four", "five")
+    known.book.keep(long.keys[3], "5m", 300.0, known.now)
+    long.lane.hold([3], 3)
+    short = known.enter("other")
+
+    ticket = known.lanes.enter(
+        known.book, prompt("one", "two", "three", "four", "six"), known.now, likely=short.lane
+    )
+
+    assert ticket.before is short.walk
+    assert (ticket.entry, ticket.cached, ticket.idle, ticket.lives) == (None,) * 4

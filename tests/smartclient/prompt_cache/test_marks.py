@@ -8,15 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartclient import catalog
-from smartclient.catalog.facts import ModelFacts
 from smartclient.prompt_cache.blocks import Mark
 from smartclient.prompt_cache.marks import (
     allows_explicit_only,
     cache_key,
     check_own_marks,
     legal,
-    mark_style,
     marked,
 )
 from smartclient.prompt_cache.walk import walk
@@ -242,28 +239,6 @@ class TestOwnMarks:
             read(chat(("assistant", [part])), "openai.chat")
         )
         assert check_own_marks(read(chat(*[("user", [part])] * 9), "openai.chat")) is None
-
-
-class TestStyle:
-    @pytest.mark.parametrize(
-        ("model", "endpoint", "style"),
-        [
-            ("claude-opus-5", "anthropic.messages", "anthropic"),
-            ("claude-haiku-4-5-20251001", "anthropic.messages", "anthropic"),
-            ("gpt-5.6", "openai.responses", "openai"),
-            ("gpt-5.6", "openai.chat", "openai"),
-            ("gpt-5.5", "openai.chat", None),
-            ("gpt-5.6", "anthropic.messages", None),
-            ("claude-opus-5", "openai.chat", None),
-            ("claude-opus-5", "cohere.chat", None),
-        ],
-    )
-    def test_follows_the_catalog(self, model, endpoint, style):
-        assert mark_style(catalog.model(model), endpoint) == style
-
-    def test_a_model_that_nobody_knows_takes_none(self):
-        assert mark_style(None, "anthropic.messages") is None
-        assert mark_style(ModelFacts(name="x", provider="openai"), "openai.chat") is None
 
 
 class TestKey:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from smartclient import catalog
-from smartclient.prompt_cache.terms import expected_reads, pays_from, terms_of
+from smartclient.prompt_cache.terms import expected_reads, terms_of
 from tests.smartclient.prompt_cache.hinted_prompts import terms
 
 
@@ -21,7 +21,9 @@ from tests.smartclient.prompt_cache.hinted_prompts import terms
     ],
 )
 def test_the_break_even_follows_from_the_model_s_own_prices(model, endpoint, ttl, reads):
-    assert round(pays_from(terms(model, endpoint), ttl), 2) == reads
+    found = terms(model, endpoint)
+
+    assert round((found.writes[ttl] - 1.0) / (1.0 - found.read), 2) == reads
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,14 @@ def test_what_is_not_known_is_not_guessed(fields, endpoint):
     facts = catalog.override({"claude-opus-5": fields}).model("claude-opus-5")
 
     assert terms_of(facts, endpoint=endpoint) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "endpoint"),
+    [("gpt-5.6", "anthropic.messages"), ("claude-opus-5", "openai.chat"), ("gpt-5.6", "cohere")],
+)
+def test_a_model_behind_the_format_of_another_provider_has_none(model, endpoint):
+    assert terms_of(catalog.model(model), endpoint=endpoint) is None
 
 
 def test_a_model_that_nobody_knows_has_no_terms():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from smartclient.wire.encode import encode
+from smartclient.wire.encode import encode, is_alike
 
 
 def test_plain_payloads_are_compact_json_in_their_order():
@@ -35,3 +35,24 @@ def test_half_a_surrogate_pair_is_refused_by_its_path(payload, path):
         encode(payload)
 
     assert str(caught.value).startswith(f"not sent: {path} holds")
+
+
+@pytest.mark.parametrize(
+    ("body", "alike"),
+    [
+        pytest.param(b'{"b":1,"a":1.5}', True, id="the-same-bytes"),
+        pytest.param(b' { "b" : 1 , "a":15e-1 }', True, id="written-otherwise"),
+        pytest.param(b'{"a":1.5,"b":1}', False, id="another-order"),
+        pytest.param(b'{"b":1.0,"a":1.5}', False, id="a-float-for-an-integer"),
+        pytest.param(b'{"b":1,"a":1.50000000000000000001}', False, id="rounded"),
+        pytest.param(b'{"b":1,"a":1.5,"a":1.5}', False, id="a-key-twice"),
+        pytest.param(b'{"b":1,"a":NaN}', False, id="no-json"),
+        pytest.param(b'{"b":1,"a":1e400}', False, id="past-a-float"),
+    ],
+)
+def test_a_payload_and_a_body_are_alike_where_nothing_would_be_lost(body, alike):
+    assert is_alike({"b": 1, "a": 1.5}, body) is alike
+
+
+def test_what_cannot_be_encoded_is_like_nothing():
+    assert not is_alike({"a": "\ud800"}, rb'{"a":"\ud800"}')
