@@ -6,6 +6,7 @@ import pytest
 
 from smartclient import Settings
 from smartclient._cache_hints import CacheHints, hints_of
+from smartclient.prompt_cache.marks import TTLS
 
 
 @pytest.mark.parametrize(
@@ -55,3 +56,8 @@ def test_hints_are_taken_as_they_are():
 def test_no_other_setting_is_taken(given, error):
     with pytest.raises(error, match="cache_hints must be"):
         Settings(cache_hints=given)
+
+
+@pytest.mark.parametrize("ttl", sorted({ttl for ttls in TTLS.values() for ttl in ttls}))
+def test_every_time_to_live_that_a_mark_may_have_can_be_chosen(ttl):
+    assert CacheHints(ttls=(ttl,)).ttls == (ttl,)

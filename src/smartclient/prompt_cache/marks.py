@@ -10,6 +10,7 @@ from .openai_walk import MARK
 from .write import written
 
 __all__ = [
+    "TTLS",
     "allows_explicit_only",
     "cache_key",
     "check_own_marks",
@@ -17,11 +18,13 @@ __all__ = [
     "marked",
 ]
 
-_TTLS: Mapping[str, tuple[str, ...]] = {
+TTLS: Mapping[str, tuple[str, ...]] = {
     "anthropic.messages": ("5m", "1h"),
     "openai.chat": ("30m",),
     "openai.responses": ("30m", "12h"),
 }
+"""Times to live that a mark may name, by format."""
+
 _MAX_ANTHROPIC = 4
 
 
@@ -38,7 +41,7 @@ def legal(walk: Walk, marks: Iterable[Mark], *, explicit_only: bool = False) -> 
         In the order of their blocks.
     """
     given = _own(walk)
-    known = _TTLS.get(walk.endpoint, ())
+    known = TTLS.get(walk.endpoint, ())
     is_ordered = walk.endpoint == "anthropic.messages"
     if is_ordered and any(ttl not in known for _, ttl in given):
         return ()  # an order with what nobody knows cannot be kept

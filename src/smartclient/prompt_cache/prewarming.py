@@ -14,9 +14,9 @@ from msgspec import Struct
 from ..catalog.costs import check_facts
 from ..catalog.facts import ModelFacts
 from .blocks import Mark, Walk
-from .marks import legal, marked
+from .marks import TTLS, legal, marked
 from .terms import terms_of
-from .walk import walk
+from .walk import check_endpoint, walk
 
 __all__ = ["KeepAlive", "keep_alive", "prewarm"]
 
@@ -44,13 +44,16 @@ def prewarm(
 
     Raises:
         ValueError: There is nothing before the conversation that can be marked, or the
-            endpoint has no such request.
+            endpoint has no such request or no such `ttl`.
     """
+    check_endpoint(endpoint)
     if endpoint not in _INSTEAD:
         raise ValueError(
             f"{endpoint} has no request that only fills the cache; send it as openai.responses, "
             "or make a short call"
         )
+    if ttl is not None and ttl not in TTLS[endpoint]:
+        raise ValueError(f"ttl must be one of {', '.join(TTLS[endpoint])}, not {ttl!r}")
     is_anthropic = endpoint == "anthropic.messages"
     bare = _messages(payload) if is_anthropic else _responses(payload)
     prompt = walk(bare, endpoint=endpoint)
@@ -130,8 +133,9 @@ def keep_alive(
 
     Raises:
         TypeError: `facts` is something else.
-        ValueError: The model has no such `ttl`.
+        ValueError: The model has no such `ttl`, or there is no such endpoint.
     """
+    check_endpoint(endpoint)
     if facts is not None:
         check_facts(facts)
     terms = terms_of(facts, endpoint=endpoint)

@@ -11,7 +11,7 @@ import msgspec
 from . import anthropic_walk, openai_walk
 from .blocks import Tier, Walk
 
-__all__ = ["ENDPOINTS", "fingerprints", "walk"]
+__all__ = ["ENDPOINTS", "check_endpoint", "fingerprints", "walk"]
 
 _WALKS: Mapping[str, Callable[..., Walk | None]] = {
     "anthropic.messages": anthropic_walk.walk_messages,
@@ -48,9 +48,8 @@ def walk(
     Raises:
         ValueError: There is no such `endpoint`.
     """
-    read = _WALKS.get(endpoint)
-    if read is None:
-        raise ValueError(_unknown(endpoint))
+    check_endpoint(endpoint)
+    read = _WALKS[endpoint]
     body: Any = payload
     if not isinstance(body, Mapping):
         return None
@@ -65,13 +64,21 @@ def walk(
         return None
 
 
-def _unknown(endpoint: object) -> str:
+def check_endpoint(endpoint: object) -> None:
+    """Raise for a format that does not exist: no payload is at fault, the program is.
+
+    Raises:
+        ValueError: It does not; the message names the nearest.
+    """
+    if endpoint in ENDPOINTS:
+        return
     from difflib import get_close_matches
 
     near = [one for one in ENDPOINTS if isinstance(endpoint, str) and endpoint in one.split(".")]
     near += get_close_matches(str(endpoint), ENDPOINTS, n=1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
-    return f"endpoint must be one of {', '.join(ENDPOINTS)}, not {endpoint!r:.40}{meant}"
+    known = ", ".join(ENDPOINTS)
+    raise ValueError(f"endpoint must be one of {known}, not {endpoint!r:.40}{meant}")
 
 
 def fingerprints(found: Walk) -> dict[Tier, bytes]:

@@ -117,6 +117,17 @@ def test_where_nothing_is_written_there_is_nothing_to_keep(facts):
     assert keep_alive(facts, endpoint="openai.chat") is None
 
 
+def test_a_format_or_a_time_to_live_that_does_not_exist_is_refused_by_its_name():
+    asked = {"model": "claude-opus-5", "system": "Be kind.", "messages": []}
+
+    with pytest.raises(ValueError, match=r"did you mean 'anthropic.messages'\?"):
+        prewarm(asked, endpoint="anthropic")
+    with pytest.raises(ValueError, match="ttl must be one of 5m, 1h, not '10m'"):
+        prewarm(asked, ttl="10m")
+    with pytest.raises(ValueError, match=r"did you mean 'anthropic.messages'\?"):
+        keep_alive(catalog.model("claude-opus-5"), endpoint="anthropic")
+
+
 def test_a_time_to_live_that_the_model_has_not_is_refused():
     with pytest.raises(ValueError, match="5m, 1h"):
         keep_alive(catalog.model("claude-opus-5"), ttl="1d")
