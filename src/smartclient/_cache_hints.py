@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
+
+from ._clock import checked_seconds
 
 __all__ = ["CacheHints", "Tier", "checked_hints", "hints_of"]
 
 _MODES: tuple[Literal["cautious"], Literal["full"]] = ("cautious", "full")
+
+_STATIC = ("tools", "system")
+"""Messages are never the same in every call."""
 
 Tier: TypeAlias = Literal["tools", "system", "messages"]
 """The order in which a prompt is put together; a change loses its own tier and those after it."""
@@ -35,7 +40,7 @@ class CacheHints(Struct, frozen=True, kw_only=True):
     """
 
     mode: Literal["cautious", "full"] = "cautious"
-    static: tuple[Tier, ...] = ()
+    static: tuple[Literal["tools", "system"], ...] = ()
     ttls: tuple[str, ...] | None = None
     single_flight: float | None = None
     diagnostics: bool = False
@@ -43,7 +48,7 @@ class CacheHints(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.mode not in _MODES:
             raise ValueError(f'mode must be "cautious" or "full", not {self.mode!r}')
-        _check_names("static", self.static, get_args(Tier))
+        _check_names("static", self.static, _STATIC)
         if self.ttls is not None:
             _check_names("ttls", self.ttls, None)
             if not self.ttls:
@@ -92,10 +97,5 @@ def _check_names(name: str, given: object, known: tuple[str, ...] | None) -> Non
 def _check_wait(seconds: object) -> None:
     if seconds is None:
         return
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-        raise TypeError(f"single_flight must be seconds, not {type(seconds).__name__}")
-    if not 0 < seconds <= 600:
-        raise ValueError(
-            f"single_flight must be above 0 s and at most 600, not {seconds:g}; "
-            "use None to let every call write for itself"
-        )
+    hint = "use None to let every call write for itself"
+    checked_seconds("single_flight", seconds, most=600, hint=hint)

@@ -38,7 +38,7 @@ class Pipeline:
         self._newest: Later | None = None
         self._calibrators: list[Calibrator] = []
         self.leftovers: deque[Flow[None]] = deque()
-        self._budgets: Budgets | None = None
+        self._budgets: list[Budgets] = []
         # Two chains, so that calls without scope and budget pay for neither.
         self._limited: Next | None = None
         self._chain = self._limited_chain() if settings.budgets else compose(self._policies([]))
@@ -73,10 +73,13 @@ class Pipeline:
         return (yield from self._limited_chain()(replace(call, scope=scope)))
 
     def finish(self) -> Flow[None]:
-        """Do what dropped bodies left to do, and what stores are owed."""
+        """Do what dropped bodies left to do."""
         yield from finish(self.leftovers)
-        if self._budgets is not None:
-            yield from self._budgets.finish()
+
+    def leave(self) -> None:
+        """At exit: what calls still hold is left to be settled, as if they were dropped."""
+        for budgets in self._budgets:
+            self.leftovers.extend(budgets.unsettled())
 
     def _limited_chain(self) -> Next:
         """With the policies of scopes and budgets, made when they are first needed."""
@@ -84,15 +87,16 @@ class Pipeline:
             from .policies.budget import Budgets
             from .policies.deadline import Deadlines
 
-            self._budgets = Budgets(
+            budgets = Budgets(
                 clock=self.clock,
                 leftovers=self.leftovers,
                 budgets=self.settings.budgets,
                 calibrator=self.calibrator,
                 catalog=self.settings.catalog,
             )
+            self._budgets.append(budgets)  # of two threads at once, both count for somebody
             # The deadline first: it bounds the wait for a budget too.
-            self._limited = compose(self._policies([Deadlines(clock=self.clock), self._budgets]))
+            self._limited = compose(self._policies([Deadlines(clock=self.clock), budgets]))
         return self._limited
 
     def _policies(self, limits: list[Policy]) -> list[Policy]:
@@ -150,16 +154,29 @@ def finish_at_exit(pipeline: Callable[[], Pipeline | None]) -> None:
         pipeline: A weak reference. One that was collected is not finished then: it may be
             collected in any thread, whatever locks that holds.
     """
+    failures: dict[int, Exception] = {}
     alive = pipeline()
+    if alive is not None:
+        alive.leave()
     while alive is not None and alive.leftovers:
-        _finish_now(alive.leftovers.popleft())
+        _finish_now(alive.leftovers.popleft(), failures)
 
 
-def _finish_now(flow: Flow[None]) -> None:
-    effect: Effect | None = next(flow, None)
+def _finish_now(flow: Flow[None], failures: dict[int, Exception]) -> None:
+    """Run `flow` as far as it only asks stores; one that failed is not asked again."""
     try:
+        effect: Effect | None = next(flow, None)
         while isinstance(effect, Ask):
-            effect = flow.send(effect.store.do(effect.operation))
+            store = effect.store
+            try:
+                if id(store) in failures:
+                    raise failures[id(store)]
+                answer = store.do(effect.operation)
+            except Exception as error:
+                failures[id(store)] = error
+                effect = flow.throw(error)
+            else:
+                effect = flow.send(answer)
     except StopIteration:
         return
     except Exception:  # the next one is due too

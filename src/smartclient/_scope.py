@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+from ._clock import checked_seconds
 
 if TYPE_CHECKING:
     from .budgets import Budget
@@ -47,7 +48,8 @@ def scope(
 
     Scopes nest: inner calls take of every budget around them, and end at the nearest
     deadline. Threads and tasks started inside inherit it as they do any context variable:
-    tasks by themselves, threads by `contextvars.copy_context().run`.
+    tasks by themselves, threads by `contextvars.copy_context().run`. Inside a generator it holds
+    for whoever runs that, until the block is left: do not yield in one.
 
     Args:
         tag: What the calls are for, such as a user or a run of an agent.
@@ -67,8 +69,9 @@ def scope(
 
         if not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, not {type(budget).__name__}")
-        for around, _ in outer.budgets:
-            check_inside(budget, around)
+        if not any(around is budget for around, _ in outer.budgets):  # else it is there already
+            for around, _ in outer.budgets:
+                check_inside(budget, around)
     at = None if deadline is None else monotonic() + deadline
     inner = Scope(
         tags=outer.tags if tag is None else (*outer.tags, tag),
@@ -79,7 +82,9 @@ def scope(
     try:
         yield inner
     finally:
-        _current.reset(token)
+        # An async generator that was left is closed in another context: nothing of it holds there.
+        with suppress(ValueError):
+            _current.reset(token)
 
 
 def _check(tag: object, deadline: object) -> None:
@@ -87,9 +92,5 @@ def _check(tag: object, deadline: object) -> None:
         raise TypeError(f"tag must be text, not {type(tag).__name__}")
     if tag is not None and not 0 < len(tag) <= 200:
         raise ValueError(f"tag must have 1 to 200 characters, not {len(tag):,}")
-    if deadline is None:
-        return
-    if isinstance(deadline, bool) or not isinstance(deadline, (int, float)):
-        raise TypeError(f"deadline must be seconds, not {type(deadline).__name__}")
-    if not 0 < deadline < inf:
-        raise ValueError(f"deadline must be above 0 s and finite, not {deadline:g}")
+    if deadline is not None:
+        checked_seconds("deadline", deadline)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .net.options import MOST_SECONDS
+from ._clock import MOST_SECONDS
 
 if TYPE_CHECKING:  # which imports this
     from ._settings import Settings

@@ -163,7 +163,10 @@ def _check_objects(settings: Settings) -> None:
         from .ledger import Ledger  # loaded by whoever has made one
 
         if not isinstance(settings.ledger, Ledger):
-            raise TypeError(f"ledger must be a Ledger, not {type(settings.ledger).__name__}")
+            raise TypeError(
+                f"ledger must be a Ledger, not {type(settings.ledger).__name__}; "
+                "smartclient.ledger.Ledger(path) keeps one in a file"
+            )
     context = settings.ssl_context
     if context is not None:
         from ssl import SSLContext  # loaded by whoever has made one

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ._call import Timeout
-from .net.options import MOST_SECONDS
+from ._clock import MOST_SECONDS
 
 __all__ = ["timeout_of"]
 

@@ -225,7 +225,8 @@ class CallReport(Struct, frozen=True, kw_only=True):
 
     def _money(self) -> list[str]:
         if self.cost is None:
-            if self.usage is None or not self.cost_missing:
+            is_quiet = self.usage is None and self.ttft is None  # not every call costs
+            if is_quiet or not self.cost_missing:
                 return []
             least = (
                 "" if self.cost_at_least is None else f"; at least {dollars(self.cost_at_least)}"

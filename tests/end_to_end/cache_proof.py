@@ -43,7 +43,7 @@ __all__ = [
 
 MINUTE = 60.0
 NANO = Decimal("1e-9")
-WAYS = ("own", "own-async", "sdk", "sdk-async")
+WAYS = ("own", "sdk", "sdk-async", "own-async")
 _MODELS = {"messages": "claude-opus-5-5", "chat": "gpt-5.6", "responses": "gpt-5.6"}
 _PRICES = {  # nanodollars for a token: $4, 0.20, 5 (5m), 8 (1h), 20; $4, 0.40, 5 (30m), 20
     "claude-opus-5-5": {"input": 4000, "read": 200, "5m": 5000, "1h": 8000, "output": 20_000},
@@ -364,7 +364,10 @@ def _marks(value: Any, path: str) -> Any:
 
 
 def ways(*apis: str) -> Any:
-    """The parametrisation of a test over ways to call; without `long`, two of each four."""
+    """The parametrisation of a test over ways to call; without `long`, a few of them, which
+    take turns from test to test."""
+    turn = next(_turns)
+    quick = 4 if len(apis) > 1 else 2  # one way for each API, or two for a single one
     return pytest.mark.parametrize(
         ("api", "way"),
         [
@@ -372,8 +375,11 @@ def ways(*apis: str) -> Any:
                 api,
                 way,
                 id=f"{api}-{way}",
-                marks=[] if (number + WAYS.index(way)) % 2 == 0 else [pytest.mark.long],
+                marks=[pytest.mark.long] if (3 * number + place + turn) % quick else [],
             )
-            for (number, api), way in itertools.product(enumerate(apis), WAYS)
+            for (number, api), (place, way) in itertools.product(enumerate(apis), enumerate(WAYS))
         ],
     )
+
+
+_turns = itertools.count()

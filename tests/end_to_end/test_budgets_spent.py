@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from math import ceil
 
 import anthropic
@@ -12,6 +14,7 @@ import server_reference
 import smartclient
 from server_reference.scripted import Answer, fault
 from smartclient import AsyncClient, Budget, scope
+from smartclient.stores import SQLiteStore
 from tests.end_to_end.usage_callers import APIS, ASKED, PRICES, callers
 
 pytestmark = pytest.mark.sdk
@@ -85,3 +88,33 @@ def test_tasks_that_are_cancelled_while_they_are_out_leave_nothing_held():
     assert sum(isinstance(one, asyncio.CancelledError) for one in results) == 10
     assert budget.state().held["tokens"] == 0
     assert 10 <= budget.state().spent["requests"] <= 20  # whatever was written may be billed
+
+
+LEFT = """
+import sys
+from smartclient import Budget, Client
+from smartclient.stores import SQLiteStore
+
+url, path = sys.argv[1:]
+budget = Budget(name="run", tokens=1000, store=SQLiteStore(path))
+client = Client(base_url=url, api_key="k", budgets=[budget])
+asked = [{"role": "user", "content": "hi"}]
+stream = client.messages.create(model="m", max_tokens=9, messages=asked, stream=True)
+next(iter(stream))
+"""
+
+
+@pytest.mark.parametrize(
+    "end", ["", "client.close()", "sys.exit(0)"], ids=["end", "closed-client", "exit"]
+)
+def test_a_process_that_ends_with_an_open_stream_holds_nothing_any_more(end, tmp_path):
+    """Others that share the store would be refused for it, without a window for ever."""
+    with server_reference.scripted(Answer("a b c d", itl=0.3)) as server:
+        command = [sys.executable, "-c", LEFT + end, server.base_url, str(tmp_path / "books.db")]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    store = SQLiteStore(tmp_path / "books.db")
+    state = Budget(name="run", tokens=1000, store=store).state()
+    store.close()
+    assert (done.stderr, state.held["tokens"]) == ("", 0)
+    assert state.spent["tokens"] > 9

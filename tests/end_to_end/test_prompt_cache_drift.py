@@ -119,6 +119,29 @@ def test_a_time_in_the_prompt_of_an_automatic_cache_is_found_too(proof, api, way
     assert all(each.cache.drift_path.endswith(f"@{len(SYSTEM) + 25}") for each in reports[1:])
 
 
+@ways("messages", "chat", "responses")
+@pytest.mark.parametrize("question", ["Hello", "{} is the question"], ids=["same", "other"])
+def test_a_time_at_the_very_beginning_is_found_too(proof, api, way, question):
+    one = proof(api, way=way)
+    for number in range(4):
+        system = f"Now it is 2026-11-29T10:{number:02}:17Z. {SYSTEM}"
+        one.say(system, [says("user", question.format(number))])
+        one.clock.advance(20)
+
+    assert [each.cache.drift_path.rpartition("@")[2] for each in one.reports[1:]] == ["25"] * 3
+    assert one.reports[1].cache.miss == "prefix_drift"
+
+
+def test_another_system_prompt_is_no_change_of_the_first(proof):
+    one = proof()
+    for number in range(4):
+        one.say(f"{number} as a baker. " * 300, [says("user", "Hello")])
+        one.say(f"{number} as a sailor. " * 300, [says("user", "Ahoy")])
+
+    assert [each.cache.miss for each in one.reports[:2]] == ["cold_first"] * 2
+    assert one.reports[1].cache.drift is None
+
+
 # Tools.
 
 

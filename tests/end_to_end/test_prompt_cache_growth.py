@@ -90,6 +90,17 @@ def test_an_automatic_cache_is_read_in_its_steps(proof, api, way):
     assert [told(one).written for one in reports] == [{}] * 5
 
 
+@ways("messages", "chat", "responses")
+def test_a_second_conversation_that_begins_like_the_first_misses_nothing(proof, api, way):
+    one = proof(api, way=way)
+    one.chat(8, SYSTEM)
+
+    again = one.chat(3, SYSTEM)
+
+    assert [each.cache.miss for each in again] == [None] * 3
+    assert told(again[0]).read == again[0].usage.input_tokens
+
+
 # Many blocks in one turn.
 
 TOOL = {"name": "look", "description": SYSTEM, "input_schema": {"type": "object"}}
@@ -163,6 +174,21 @@ def test_turns_of_forty_positions_are_read_whole_too(proof):
 
     for before, turn in pairwise(reports):
         assert told(turn).read == before.usage.input_tokens
+
+
+def test_with_one_place_left_it_goes_where_it_pays_and_the_look_back_is_told(proof):
+    """The mark that reads what was written cannot write the end, 25 positions behind it."""
+    one, said = proof(), [says("user", [text("Begin. " * 400)])]
+    system = [text(f"{n} rule " * 300, ttl="5m") for n in range(3)]
+    for number in range(5):
+        one.ask(tools=[TOOL], system=system, messages=said)
+        one.clock.advance(20)
+        said = said + many_calls(number, 12, is_alternating=True)
+
+    whole = one.reports[0].usage.input_tokens
+    assert [told(each).read for each in one.reports[:3]] == [0, whole, whole]
+    assert one.reports[3].cache.miss == "lookback_overflow"
+    assert told(one.reports[4]).read == one.reports[2].usage.input_tokens
 
 
 # What is left alone.

@@ -12,7 +12,8 @@ from smartclient._cache_hints import CacheHints, hints_of
     ("fields", "error", "told"),
     [
         ({"mode": "bold"}, ValueError, "mode must be"),
-        ({"static": ("prompt",)}, ValueError, "static must name tools, system, messages"),
+        ({"static": ("prompt",)}, ValueError, "static must name tools, system, not"),
+        ({"static": ("messages",)}, ValueError, "static must name tools, system, not"),
         ({"static": "system"}, TypeError, "static must be a tuple"),
         ({"ttls": ()}, ValueError, "at least one"),
         ({"ttls": "5m"}, TypeError, "ttls must be a tuple"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import inspect
 import logging
@@ -227,6 +228,29 @@ def test_stores_are_told_at_exit_what_they_are_owed():
     assert budget.state().held["tokens"] == 0
 
 
+def test_what_a_body_that_is_still_read_holds_is_settled_at_exit():
+    """It is dropped after that, when nobody can tell a store any more."""
+    store = FailingStore()
+    budget = Budget(tokens=1000, store=store)
+    pipeline = a_pipeline(budgets=[budget])
+    call = a_call()
+    flow = pipeline.flow(call)
+    effect = flow.send(store.do(next(flow).operation))
+    call.trace.begin(call.origin, at=0.0).status = 200
+    reply = a_reply(call=effect.call)
+    with contextlib.suppress(StopIteration):
+        flow.send(reply)
+        flow.send(None)  # it is a success
+
+    finish_at_exit(weakref.ref(pipeline))
+    at_exit = budget.state()
+    ended(reply)
+
+    assert at_exit.held["tokens"] == 0
+    assert at_exit.spent["tokens"] > 8
+    assert (budget.state().spent, store.asked.count("Settle")) == (at_exit.spent, 1)
+
+
 def test_a_store_that_fails_at_exit_keeps_nothing_else_from_being_done(caplog):
     store, seen = FailingStore(), []
     store.is_down = True
@@ -277,3 +301,14 @@ def test_a_counted_call_teaches_the_clients_calibrator():
     ended(reply)
 
     assert len(pipeline.calibrator) == 1
+
+
+def test_a_store_that_is_gone_is_waited_for_once_at_exit():
+    """A thousand dropped bodies must not take a thousand time-outs."""
+    pipeline, store = a_pipeline(), FailingStore()
+    store.is_down = True
+    pipeline.leftovers.extend([ask(store, Read((), 0.0)) for _ in range(3)])
+
+    finish_at_exit(weakref.ref(pipeline))
+
+    assert store.asked == ["Read"]

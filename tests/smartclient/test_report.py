@@ -185,6 +185,11 @@ READ = Usage(uncached=892, cache_read=8112, cache_write={}, output=5)
             id="at-least",
         ),
         pytest.param(
+            {"ttft": 0.5, "cost_missing": ("usage",)},
+            "  cost unknown, for want of usage",
+            id="a-stream-that-told-no-tokens",
+        ),
+        pytest.param(
             {"cache": CacheReport(miss="prefix_drift", why="tools[3] moved; 8,112 tokens")},
             "  cache miss: tools[3] moved; 8,112 tokens",
             id="why",
@@ -203,6 +208,10 @@ def test_money_cache_and_budgets_are_the_last_lines(facts, line):
 
 def test_without_a_miss_the_cache_has_no_line():
     assert a_report(cache=CacheReport(actual_read=5)).waterfall() == a_report().waterfall()
+
+
+def test_a_call_without_tokens_says_nothing_of_money():
+    assert a_report(cost_missing=("usage",)).waterfall() == a_report().waterfall()
 
 
 def test_what_is_unknown_is_left_out_of_the_picture():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import threading
 from time import monotonic
 
@@ -74,6 +75,24 @@ def test_a_thread_has_it_in_a_copy_of_the_context():
     assert seen == [("app",)]
 
 
+def test_a_generator_that_is_left_in_it_is_closed_without_an_error(caplog):
+    """The loop closes an async generator in a task, and so in a context, of its own."""
+
+    async def answers():
+        with scope(tag="a"):
+            yield 1
+            yield 2
+
+    async def main():
+        async for _ in answers():
+            break
+
+    asyncio.run(main())
+    gc.collect()
+
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
@@ -83,8 +102,9 @@ def test_a_thread_has_it_in_a_copy_of_the_context():
         pytest.param({"budget": 5.0}, TypeError, "must be a Budget, not float", id="budget"),
         pytest.param({"deadline": "5"}, TypeError, "must be seconds, not str", id="deadline"),
         pytest.param({"deadline": True}, TypeError, "must be seconds, not bool", id="bool"),
-        pytest.param({"deadline": 0}, ValueError, "above 0 s and finite, not 0", id="over"),
-        pytest.param({"deadline": float("nan")}, ValueError, "finite, not nan", id="nan"),
+        pytest.param({"deadline": 0}, ValueError, "above 0 s and at most 1,000", id="over"),
+        pytest.param({"deadline": float("nan")}, ValueError, "not nan", id="nan"),
+        pytest.param({"deadline": 10**400}, ValueError, "000 s, not more", id="endless"),
     ],
 )
 def test_what_cannot_be_is_refused_at_the_door(given, error, message):
@@ -100,6 +120,12 @@ def test_a_budget_inside_a_smaller_one_can_never_be_used_up():
     told = pytest.raises(ValueError, match="'run' allows 101 tokens in all, inside 'app', which")
     with told, scope(budget=APP), scope(budget=big):
         pass
+
+
+def test_a_budget_that_is_around_already_may_be_given_again():
+    """As by a function that is called inside of a smaller one."""
+    with scope(budget=APP), scope(budget=USER), scope(budget=APP) as inner:
+        assert [budget for budget, _ in inner.budgets] == [APP, USER, APP]
 
 
 def test_a_longer_window_inside_a_shorter_one_may_be_larger():

@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 from .._call import Attempt
 from ..stores import Amount
+from ..stores.sums import MOST
 from ..wire import Delta, Usage
-from .quote import Quote
+from .quote import Quote, amount_of
 from .tariff import Tariff
 
 __all__ = ["NOTHING", "Heard", "TariffOf", "bill"]
@@ -58,8 +59,8 @@ def bill(
         one = _bill_of(attempt, quote, heard if is_last else None, tariff_of, is_last=is_last)
         total = Amount(
             requests=max(total.requests, one.requests),
-            tokens=total.tokens + one.tokens,
-            nanodollars=total.nanodollars + one.nanodollars,
+            tokens=min(total.tokens + one.tokens, MOST),
+            nanodollars=min(total.nanodollars + one.nanodollars, MOST),
         )
     return total
 
@@ -82,7 +83,7 @@ def _bill_of(
     if tariff is not None and attempt.served is not None:
         tariff = tariff_of(attempt) or tariff
     cost = 0 if tariff is None else tariff.cost(usage, output)
-    return Amount(requests=1, tokens=given + output, nanodollars=cost)
+    return amount_of(given + output, cost)
 
 
 def _is_billed(attempt: Attempt, heard: Heard | None, *, is_last: bool) -> bool:

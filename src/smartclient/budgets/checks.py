@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
-from math import inf
 from typing import TYPE_CHECKING, Any
 
+from .._clock import checked_seconds, shown
 from .windows import NAMES, length_of, named
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ __all__ = ["check_budget", "check_downgrade", "check_inside", "dollars_of"]
 
 _MOST = 2**53
 """What a double counts exactly, and so every store."""
+
+_LONGEST = 100 * 366 * 86_400
 
 _NANO = Decimal("0.000000001")
 
@@ -33,13 +35,14 @@ def dollars_of(given: Any) -> Decimal | None:
         raise TypeError(f"dollars must be a number, not {type(given).__name__}")
     try:
         # A float as it is written: 0.1 is meant to be a tenth.
-        amount = Decimal(str(given)) if isinstance(given, float) else Decimal(given)
+        amount = Decimal(str(float(given))) if isinstance(given, float) else Decimal(given)
     except InvalidOperation:
         raise ValueError(f"dollars must be a number such as 2.50, not {given!r:.40}") from None
     if not amount.is_finite() or not _NANO <= amount <= _MOST * _NANO:
+        told = str(given) if len(str(amount)) <= 40 else f"{amount:.3e}"
         raise ValueError(
-            f"dollars must be at least {_NANO:f} and at most {int(_MOST * _NANO):,}, not {given}; "
-            "to allow no call at all, make none"
+            f"dollars must be at least {_NANO:f} and at most {int(_MOST * _NANO):,}, not "
+            f"{told}; to allow no call at all, make none"
         )
     return amount
 
@@ -106,7 +109,12 @@ def _check_count(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be a whole number, not {type(value).__name__}")
     if not 1 <= value <= _MOST:
-        raise ValueError(f"{name} must be at least 1 and at most {_MOST:,}, not {value:,}")
+        given = f"{value:,}" if abs(value) < 10**30 else "more digits than that"
+        raise ValueError(f"{name} must be at least 1 and at most {_MOST:,}, not {given}")
+
+
+def _is_one_of(given: Any, *known: str) -> bool:
+    return isinstance(given, str) and given in known
 
 
 def _check_per(per: Any) -> None:
@@ -116,26 +124,35 @@ def _check_per(per: Any) -> None:
         raise (ValueError if isinstance(per, str) else TypeError)(
             f"per must be one of {', '.join(NAMES)}, seconds or None, not {per!r:.40}"
         )
-    if not 1 <= per < inf:
+    if not 1 <= per <= _LONGEST:
         raise ValueError(
-            f"per must be at least 1 s and finite, not {per:g}; None is one window for ever"
+            f"per must be at least 1 s and at most {_LONGEST:,} s, not {shown(per)}; None "
+            "is one window for ever"
         )
 
 
 def _check_choices(budget: Budget, downgrade: type) -> None:
     given: Any = budget.on_limit
-    if given not in ("refuse", "wait") and not isinstance(given, downgrade):
+    if not isinstance(given, downgrade) and not _is_one_of(given, "refuse", "wait"):
         raise ValueError(f'on_limit must be "refuse", "wait" or a Downgrade, not {given!r:.40}')
     if isinstance(given, downgrade) and budget.dollars is None and budget.tokens is None:
         raise ValueError(
             f"budget {budget.name!r} limits requests alone, and a shorter answer of another "
             'model is one too; give on_limit="refuse" or "wait"'
         )
-    if budget.on_store_failure not in (None, "refuse", "allow"):
+    least = getattr(given, "max_tokens", None)
+    if least is not None and budget.tokens is not None and least >= budget.tokens:
+        raise ValueError(
+            f"budget {budget.name!r} allows {budget.tokens:,} tokens, and its Downgrade no answer "
+            f"below {least:,}: none could ever be cut down to fit; lower max_tokens"
+        )
+    if budget.on_store_failure is not None and not _is_one_of(
+        budget.on_store_failure, "refuse", "allow"
+    ):
         raise ValueError(
             f'on_store_failure must be "refuse" or "allow", not {budget.on_store_failure!r:.40}'
         )
-    if budget.unknown_price not in ("refuse", "allow"):
+    if not _is_one_of(budget.unknown_price, "refuse", "allow"):
         raise ValueError(
             f'unknown_price must be "refuse" or "allow", not {budget.unknown_price!r:.40}'
         )
@@ -146,26 +163,25 @@ def _check_choices(budget: Budget, downgrade: type) -> None:
 
 
 def _check_wait(budget: Budget) -> None:
-    wait: Any = budget.max_wait
-    if wait is None:
+    if budget.max_wait is None:
         return
-    if isinstance(wait, bool) or not isinstance(wait, (int, float)):
-        raise TypeError(f"max_wait must be seconds, not {type(wait).__name__}")
+    checked_seconds("max_wait", budget.max_wait)
     if budget.on_limit != "wait":
         raise ValueError('max_wait has no effect without on_limit="wait"')
-    if not 0 < wait < inf:
-        raise ValueError(f"max_wait must be above 0 s and finite, not {wait:g}; None sets no limit")
 
 
 def _check_warnings(budget: Budget) -> None:
     shares: Any = budget.warn_at
     if not isinstance(shares, tuple):
-        raise TypeError(f"warn_at must be a list of shares, not {type(shares).__name__}")
+        raise TypeError(
+            f"warn_at must be a list of shares, such as (0.5, 0.9), not {type(shares).__name__}"
+        )
     for share in shares:
         if isinstance(share, bool) or not isinstance(share, (int, float)):
             raise TypeError(f"warn_at must hold numbers, not {type(share).__name__}")
         if not 0 < share <= 1:
-            raise ValueError(f"warn_at must hold shares above 0 and at most 1, not {share:g}")
+            given = shown(share)
+            raise ValueError(f"warn_at must hold shares above 0 and at most 1, not {given}")
     if budget.on_warning is None:
         return
     if not callable(budget.on_warning):

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["Book", "Counter"]
 
 _MOST_TAGS = 10_000  # whose accounts are remembered; they may be users
-_GRACE = 86_400.0
-"""Seconds that an account outlives its window: calls that began in it end later."""
+_GRACE = 900.0
+"""Seconds that an account outlives its window: calls that began in it end later. What ends later
+still is booked nowhere, and nobody would ask for it; each minute of each tag has an account."""
 
 
 class Counter:
@@ -36,10 +37,10 @@ class Counter:
     def __init__(self, budget: Budget, tag: str | None) -> None:
         self.budget, self.tag, self.line = budget, tag, Line()
         window = "month" if budget.per == "month" else f"{length_of(budget.per):g}s"
-        self._prefix = quote(budget.name, safe=" ")
+        self._prefix = _quoted(budget.name)
         if budget.per is not None:
             self._prefix += f"/{window}"
-        self._suffix = "" if tag is None else f"#{quote(tag, safe=' ')}"
+        self._suffix = "" if tag is None else f"#{_quoted(tag)}"
         self._present = (1.0, 0.0, Account(""))  # a window that holds no time
         self._warned: tuple[str, float] = ("", 0.0)
         first = min(budget.warn_at, default=inf)
@@ -52,9 +53,13 @@ class Counter:
 
     def account_at(self, now: float) -> Account:
         """Its account in the window of `now`."""
-        start, end, account = self._present
-        if start <= now < end:
-            return account
+        return self.window_at(now)[2]
+
+    def window_at(self, now: float) -> tuple[float, float, Account]:
+        """The window of `now`, from when until when, and the account in it."""
+        present = self._present
+        if present[0] <= now < present[1]:
+            return present
         budget = self.budget
         start, end = window_of(budget.per, now)
         at = "" if budget.per is None else f"@{start:.0f}"
@@ -65,8 +70,8 @@ class Counter:
             budget.nanodollars,
             None if budget.per is None else end + _GRACE,
         )
-        self._present = (start, end, account)  # in one step: threads share it
-        return account
+        present = self._present = (start, end, account)  # in one step: threads share it
+        return present
 
     def state(self, account: Account, balance: Balance) -> BudgetState:
         """How `account` stands."""
@@ -133,6 +138,11 @@ class Book:
 
     def state(self, tag: str | None, account: Account, balance: Balance) -> BudgetState:
         return self.counter(tag).state(account, balance)
+
+
+def _quoted(name: str) -> str:
+    # Lone surrogates too: a tag may be a user's name, or a file's.
+    return quote(name, safe=" ", errors="surrogatepass")
 
 
 def _reached(account: Account, balance: Balance) -> tuple[float, str]:

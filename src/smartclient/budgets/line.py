@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 
 from .._latch import Latch
@@ -19,14 +20,24 @@ class Line:
         tickets: In their order.
     """
 
-    __slots__ = ("tickets",)
+    __slots__ = ("_pid", "tickets")
 
     def __init__(self) -> None:
         self.tickets: deque[Latch] = deque()
+        self._pid = 0
+
+    @property
+    def is_waited_in(self) -> bool:
+        """Whether somebody stands in it; not those of a parent, who never leave a fork's line."""
+        if self.tickets and self._pid != os.getpid():
+            self.tickets = deque()
+        return bool(self.tickets)
 
     def join(self) -> Latch:
         """A ticket for the last place."""
         ticket = Latch()
+        if not self.is_waited_in:
+            self._pid = os.getpid()
         self.tickets.append(ticket)
         return ticket
 

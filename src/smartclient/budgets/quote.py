@@ -12,11 +12,12 @@ from .._call import Attempt, Call
 from ..catalog import Catalog, catalog_of
 from ..catalog.lookup import CatalogLike
 from ..stores import Amount
+from ..stores.sums import MOST
 from ..tokens import Calibrator, count
 from ..wire import Served
 from .tariff import Tariff, tariff_of
 
-__all__ = ["A_REQUEST", "DEFAULT_OUTPUT", "Quote", "Quotes", "is_free", "output_field"]
+__all__ = ["A_REQUEST", "DEFAULT_OUTPUT", "Quote", "Quotes", "amount_of", "is_free", "output_field"]
 
 DEFAULT_OUTPUT = 4_096
 """Output tokens that are held for a call that sets no limit, to a model without a known one."""
@@ -83,10 +84,10 @@ class Quotes:
         choices = _choices(call)
         output = self._output(call, payload) * choices
         tariff = self.tariff(call.model, payload) if is_priced else None
-        if tariff is not None and not tariff.knows(input_tokens):
-            tariff = None
-        cost = tariff.most(input_tokens, output) if tariff is not None else 0
-        amount = Amount(requests=1, tokens=input_tokens + output, nanodollars=cost)
+        cost = tariff.most(input_tokens, output) if tariff is not None else None
+        if cost is None:
+            tariff, cost = None, 0
+        amount = amount_of(input_tokens + output, cost)
         return Quote(amount, input_tokens, output, choices, tariff)
 
     def tariff(self, model: str | None, payload: Mapping[str, Any]) -> Tariff | None:
@@ -121,11 +122,18 @@ class Quotes:
     def _output(self, call: Call, payload: Mapping[str, Any]) -> int:
         """Output tokens of one choice: the caller's limit, or the model's own."""
         given: Any = payload.get(output_field(call))
-        if _is_count(given):
-            return int(given)
+        if type(given) is int and given >= 0:
+            return given
         facts = self.catalog.model(call.model) if call.model else None
         own = None if facts is None else facts.max_output_tokens
         return DEFAULT_OUTPUT if own is None else own
+
+
+def amount_of(tokens: int, nanodollars: int) -> Amount:
+    """One call's; more than stores can count is the most that they can."""
+    if tokens > MOST or nanodollars > MOST:
+        tokens, nanodollars = min(tokens, MOST), min(nanodollars, MOST)
+    return Amount(requests=1, tokens=tokens, nanodollars=nanodollars)
 
 
 def is_free(call: Call) -> bool:
@@ -152,13 +160,10 @@ _ENDPOINTS: dict[str, Any] = {
 
 
 def _choices(call: Call) -> int:
+    if call.adapter is None or call.adapter.name != "openai.chat":
+        return 1
     given: Any = (call.payload or {}).get("n")
-    is_chat = call.adapter is not None and call.adapter.name == "openai.chat"
-    return int(given) if is_chat and _is_count(given) and given else 1
-
-
-def _is_count(given: Any) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and given >= 0
+    return given if type(given) is int and given > 0 else 1
 
 
 def _text(given: Any) -> str | None:

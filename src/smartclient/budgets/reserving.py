@@ -19,10 +19,10 @@ from .bill import NOTHING
 from .budget import Downgrade
 from .counters import Counter
 from .downgrade import cheaper, shorter
-from .plan import Plan
+from .plan import Part, Plan
 from .quote import A_REQUEST, Quote, Quotes
 from .refusal import exceeded, not_counted, unpriced
-from .settling import Hold, Part, Settling
+from .settling import Hold, Settling
 from .waiting import Wait
 
 __all__ = ["Reserving"]
@@ -59,23 +59,20 @@ class Reserving:
 
         `None`: `reserve` has to see to it.
         """
-        if not plan.is_quick or self._settling.is_owing:
+        if not plan.is_quick:
             return None
         for counter in plan.counters:
             if counter.line.tickets:
                 return None
         now, amount, id = self._clock.now(), quote.amount, self._settling.new_id()
-        parts: list[Part] = []
-        for store, group in plan.groups:
-            accounts = tuple([counter.account_at(now) for counter in group])
-            if plan.has_twins:
-                group, accounts = _once_each(group, accounts)
-            if not _has_room(store, Reserve(accounts, amount, now, id)):
-                if parts:  # all quick, so it is done when this returns
-                    self._settling.settle(self._settling.hold(id, parts), NOTHING)
+        parts = plan.parts_at(now)
+        for number, part in enumerate(parts):
+            if not _has_room(part.store, Reserve(part.accounts, amount, now, id)):
+                if number:  # all quick, so it is done when this returns
+                    hold = self._settling.hold(id, amount, parts[:number])
+                    self._settling.settle(hold, NOTHING)
                 return None
-            parts.append(Part(store, group, accounts, amount))
-        return self._settling.hold(id, parts)
+        return self._settling.hold(id, amount, parts)
 
     def reserve(self, call: Call, plan: Plan, quote: Quote) -> Flow[tuple[Call, Quote, Hold]]:
         """Hold what `call` may use; the call to send, which may be a downgraded one.
@@ -108,7 +105,7 @@ class Reserving:
         """Stand behind whoever waits already; `False`: there was no time for that."""
         if not wait.has_stood:
             for counter in counters:
-                if counter.line.tickets and counter.budget.on_limit == "wait":
+                if counter.line.is_waited_in and counter.budget.on_limit == "wait":
                     wait.stand(counter)
                     break
             else:
@@ -178,43 +175,35 @@ class Reserving:
     def _take(self, plan: Plan, amount: Amount) -> Flow[Hold | _Short]:
         """Hold `amount` in every store, or in none."""
         now, id = self._clock.now(), self._settling.new_id()
-        parts: list[Part] = []
-        for store, group in plan.groups:
-            accounts = tuple([counter.account_at(now) for counter in group])
-            if plan.has_twins:
-                group, accounts = _once_each(group, accounts)
+        taken: list[Part] = []
+        for part in plan.parts_at(now):
+            store, group, accounts = part.store, part.counters, part.accounts
+            closed = [one.budget for one in group if not one.budget.is_open_on_failure]
+            if not closed and self._settling.is_silent(store):
+                continue  # else every call would wait for its time-out
+            asked_at = self._clock.monotonic()
             try:
-                if self._settling.is_owing and not (yield from self._settling.deliver(store)):
-                    raise StoreError("what it is owed could not be told")
                 reserved: Reserved = yield from ask(store, Reserve(accounts, amount, now, id))
             except StoreError as error:
-                self._settling.failed(store, error)
-                closed = [one.budget for one in group if not one.budget.is_open_on_failure]
+                self._settling.failed(store, error, since=asked_at)
                 if not closed:
                     continue  # not counted there
-                yield from self._give_back(id, parts)
+                yield from self._given_back(id, amount, taken)
                 raise not_counted(closed[0], error) from error
-            except BaseException:
-                self._let_go(id, parts)
+            except BaseException:  # nothing can be waited for now
+                self._leftovers.append(self._given_back(id, amount, taken))
                 raise
             self._settling.answered(store)
             if reserved.short is not None:
-                yield from self._give_back(id, parts)
+                yield from self._given_back(id, amount, taken)
                 index, meter = reserved.short
                 places = tuple(zip(accounts, reserved.balances, strict=True))
                 return _Short(store, group[index], *places[index], meter, places)
-            parts.append(Part(store, group, accounts, amount))
-        return self._settling.hold(id, parts)
+            taken.append(part)
+        return self._settling.hold(id, amount, tuple(taken), is_quick=plan.is_quick)
 
-    def _give_back(self, id: str, parts: list[Part]) -> Flow[None]:
-        if parts:
-            yield from self._settling.settle(self._settling.hold(id, parts), NOTHING)
-
-    def _let_go(self, id: str, parts: list[Part]) -> None:
-        """Give back while nothing can be waited for."""
-        if parts:
-            hold = self._settling.hold(id, parts)
-            self._leftovers.append(self._settling.settle(hold, NOTHING))
+    def _given_back(self, id: str, amount: Amount, taken: list[Part]) -> Flow[None]:
+        return self._settling.settle(self._settling.hold(id, amount, tuple(taken)), NOTHING)
 
 
 def _has_room(store: Store, reserve: Reserve) -> bool:
@@ -224,28 +213,3 @@ def _has_room(store: Store, reserve: Reserve) -> bool:
     except StoreError:  # told again, and then seen to
         return False
     return reserved.short is None
-
-
-def _once_each(
-    counters: tuple[Counter, ...], accounts: tuple[Account, ...]
-) -> tuple[tuple[Counter, ...], tuple[Account, ...]]:
-    """Budgets of one name share an account: a call counts in it once, at the lower limit."""
-    found: dict[str, tuple[Counter, Account]] = {}
-    for counter, account in zip(counters, accounts, strict=True):
-        same = found.get(account.key)
-        if same is None:
-            found[account.key] = (counter, account)
-            continue
-        limits = {
-            meter: min(
-                (
-                    limit
-                    for limit in (getattr(account, meter), getattr(same[1], meter))
-                    if limit is not None
-                ),
-                default=None,
-            )
-            for meter in ("requests", "tokens", "nanodollars")
-        }
-        found[account.key] = (same[0], Account(account.key, **limits, expires=account.expires))
-    return tuple([one for one, _ in found.values()]), tuple([one for _, one in found.values()])

@@ -46,16 +46,15 @@ class Tariff:
         self._above, self._cards = above, cards
         self._known = [card for card in cards if card is not None][-1]
 
-    def knows(self, input_tokens: int) -> bool:
-        """Whether the prices of so long a request are known."""
-        return self._cards[bisect_left(self._above, input_tokens)] is not None
-
-    def most(self, input_tokens: int, output_tokens: int) -> int:
+    def most(self, input_tokens: int, output_tokens: int) -> int | None:
         """Nanodollars that a call may cost: its input billed in the dearest way, rounded up.
 
-        Of fewer tokens none costs more: a longer request is never cheaper per token.
+        Of fewer tokens none costs more: a longer request is never cheaper per token. `None`
+        where the prices of so long a request are not known.
         """
-        card = self._card(input_tokens)
+        card = self._cards[bisect_left(self._above, input_tokens)] if self._above else self._known
+        if card is None:
+            return None
         return -(-(input_tokens * card.dearest + output_tokens * card.output) // _PER_NANO)
 
     def cost(self, usage: Usage, output_tokens: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import reduce
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from ..wire.usage import MOST_TOKENS
 from .exact import per_million, plus, times
 from .facts import Mode, ModelFacts, Prices, Rates, Tier
 
-__all__ = ["Cost", "bounds", "cost", "rates"]
+__all__ = ["Cost", "bounds", "check_facts", "check_usage", "cost", "rates"]
 
 _NOTHING, _ONE = Decimal(0), Decimal(1)
 _ROUNDING = Context(prec=100)
@@ -96,9 +97,14 @@ def cost(
         batch: Whether it was served in a batch.
         geo: Where the request asked to be served, such as `us`.
         speed: As the reply names it, such as `fast`.
+
+    Raises:
+        TypeError: `usage` or `facts` is something else.
     """
     if usage is None or facts is None:
         return None
+    check_usage(usage)
+    check_facts(facts)
     faults = _faults(usage)
     if facts.prices is None:
         faults.append("prices")
@@ -112,6 +118,24 @@ def cost(
     if usage.is_final:
         return found
     return replace(found, total=None, missing=(*found.missing, "final output tokens"))
+
+
+def check_usage(usage: Any) -> None:
+    """Raise for an SDK's usage, or a mapping of one, in the place of ours."""
+    if not isinstance(usage, Usage):
+        raise TypeError(
+            f"usage must be a smartclient.wire.Usage, not {type(usage).__name__}; "
+            "a report has it as report.usage"
+        )
+
+
+def check_facts(facts: Any) -> None:
+    """Raise for a model's name in the place of its facts."""
+    if not isinstance(facts, ModelFacts):
+        raise TypeError(
+            f"facts must be ModelFacts, not {type(facts).__name__}; "
+            "smartclient.catalog.model(name) has those of a model"
+        )
 
 
 def rates(

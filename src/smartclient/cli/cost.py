@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterable, Iterator
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
 from ..catalog import Catalog
 from .books import summed
-from .models import chosen
+from .models import chosen, without_vocabulary
 from .quotes import Asked, Quote, quotes
 from .requests import UnreadableError, requests_in
 from .tables import as_csv, dollars, number, plain, table
@@ -106,6 +107,8 @@ def run(options: argparse.Namespace, catalog: Catalog) -> Iterable[str]:
         if options.files:
             raise UnreadableError("give request files or --ledger, not both")
         return summed(options.ledger, by=options.by, form=_form(options))
+    if options.by is not None:
+        raise UnreadableError("--by sorts a ledger; give it with --ledger FILE")
     if not options.files:
         raise UnreadableError("give a request file to price, - for stdin, or --ledger FILE")
     models = chosen(options.model, options.provider, catalog)
@@ -115,6 +118,7 @@ def run(options: argparse.Namespace, catalog: Catalog) -> Iterable[str]:
         output=options.output,
         is_batch=options.batch,
         shared=options.shared,
+        today=date.today().isoformat(),
     )
     found = sorted(quotes(models, requests, asked), key=_order(options.sort))
     if options.json:
@@ -200,3 +204,4 @@ def _footnotes(found: list[Quote], calls: int) -> Iterator[str]:
         yield "cached: where the first call writes what calls share, and the later ones read it."
     if any(one.source != "tokenizer" for one in found):
         yield "Models without a published tokenizer are estimated: at p95 says by how much."
+    yield from without_vocabulary([one.facts.name for one in found])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from ..catalog import Catalog, ModelFacts
+from ..tokens.counting import SHARED
+from ..tokens.encodings import tokenizing
 
-__all__ = ["FAMILIES", "UnknownModelError", "chosen", "known"]
+__all__ = ["FAMILIES", "UnknownModelError", "chosen", "known", "without_vocabulary"]
 
 FAMILIES = ("gpt-5.6-sol", "gpt-6.1-sol", "claude-sonnet-4-6", "claude-sonnet-5-5")
 """A model for each way in which text is cut into tokens, where none is named."""
@@ -26,11 +28,19 @@ def known(name: str, catalog: Catalog) -> ModelFacts:
     facts = catalog.model(name) if name in catalog else None
     if facts is None:
         near = catalog.near(name)
-        meant = f"did you mean {' or '.join(near)}?" if near else "see docs/reference/catalog.md"
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
         raise UnknownModelError(
-            f"there is no model {name!r} in the catalog; {meant} --catalog FILE adds your own"
+            f"there is no model {name!r} in the catalog; {meant}--catalog FILE adds your own"
         )
     return facts
+
+
+def without_vocabulary(models: Iterable[str]) -> Iterator[str]:
+    """A sentence, where some of `models` could be counted exactly and none is at hand."""
+    encodings = {rule.encoding for rule in map(tokenizing, models) if rule.is_own}
+    if any(SHARED.vocabularies.get(encoding) is None for encoding in encodings):
+        yield "No vocabulary is at hand, so that OpenAI's models are estimated too:"
+        yield "pip install 'smartclient[tokens]' brings them."
 
 
 def chosen(patterns: Sequence[str], providers: Sequence[str], catalog: Catalog) -> list[ModelFacts]:

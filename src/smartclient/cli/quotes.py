@@ -34,12 +34,14 @@ class Asked(Struct, frozen=True, kw_only=True):
         output: Output tokens of each call, in place of what the requests allow.
         is_batch: At the prices of a batch; `None`: if the request is of one.
         shared: What calls have in common: tools and system prompt, or all of the request.
+        today: By which day it is told that a model is gone, such as `2026-11-29`; empty: none.
     """
 
     calls: int = 1
     output: int | None = None
     is_batch: bool | None = None
     shared: Shared = "instructions"
+    today: str = ""
 
 
 class Quote(Struct, kw_only=True):
@@ -87,7 +89,8 @@ def quotes(
             _add(one, _One(request, counted, output, is_batch), asked, turns)
     for one in found:
         if one.facts.retires_on:
-            one.remarks[f"retires {one.facts.retires_on}"] = None
+            verb = "retired" if asked.today > one.facts.retires_on else "retires"
+            one.remarks[f"{verb} {one.facts.retires_on}"] = None
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..catalog import Catalog
 from ..tokens import TokenCount, count
-from .models import FAMILIES, known
+from .models import FAMILIES, known, without_vocabulary
 from .parts import parts_of
 from .requests import UnreadableError, WrittenRequest, requests_in
 from .tables import shown, table
@@ -188,6 +188,10 @@ def _remarks(found: list[Counted], catalog: Catalog) -> Iterator[str]:
         yield from (f"  {shown(path, longest=None)}" for path in paths[:_MOST_UNKNOWN])
         if len(paths) > _MOST_UNKNOWN:
             yield "  and more"
+    hint = list(without_vocabulary(one.model for one in found))
+    if hint:
+        yield ""
+        yield from hint
     for model in dict.fromkeys(one.model for one in found if one.model not in catalog):
         near = catalog.near(model, 1)
         meant = f" (near: {near[0]})" if near else ""

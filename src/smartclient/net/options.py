@@ -22,7 +22,6 @@ __all__ = [
     "DRAIN_TIME",
     "DRAIN_WAIT",
     "MOST_CONNECTIONS",
-    "MOST_SECONDS",
     "REAL",
     "SYSTEM_CLOCK",
     "HttpVersion",
@@ -53,10 +52,6 @@ DRAIN_WAIT = 0.02
 
 MOST_CONNECTIONS = 1000
 """Most connections to one origin, whoever uses them, unless a client asks for more."""
-
-
-MOST_SECONDS = 1_000_000
-"""The longest wait that may be asked for; `poll` knows none above 24 days."""
 
 
 class Identity(Struct, frozen=True):

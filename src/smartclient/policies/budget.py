@@ -14,7 +14,7 @@ from ..budgets.bill import Heard, bill
 from ..budgets.plan import Plans
 from ..budgets.quote import Quote, Quotes, is_free
 from ..budgets.reserving import Reserving
-from ..budgets.settling import Hold, Settling
+from ..budgets.settling import Hold, Settling, nothing
 from ..catalog.lookup import CatalogLike
 from ..tokens import Calibrator
 from ..wire import Delta
@@ -51,6 +51,7 @@ class Budgets:
             clock=clock, quotes=self._quotes, settling=self._settling, leftovers=leftovers
         )
         self._has_warned = False
+        self._out: dict[str, tuple[Call, Quote, Hold, Heard | None]] = {}
 
     def flow(self, call: Call, call_next: Next) -> Flow[Reply]:
         plan = self._plans.of(call.scope)
@@ -62,6 +63,8 @@ class Budgets:
         hold = self._reserving.at_once(plan, quote)
         if hold is None:
             call, quote, hold = yield from self._reserving.reserve(call, plan, quote)
+        if not hold.is_quick:
+            self._out[hold.id] = (call, quote, hold, None)
         failure: Exception | None = None
         try:
             reply = yield from call_next(call)
@@ -71,7 +74,10 @@ class Budgets:
             self._leftovers.append(self._settled(call, quote, hold, None))
             raise
         else:
-            reply.taps.append(_Watch(self, call, quote, hold))
+            watch = _Watch(self, call, quote, hold)
+            if not hold.is_quick:
+                self._out[hold.id] = (call, quote, hold, watch)
+            reply.taps.append(watch)
             return reply
         try:
             yield from self._settled(call, quote, hold, None)
@@ -79,12 +85,13 @@ class Budgets:
         finally:
             failure = None  # its traceback has this frame
 
-    def finish(self) -> Flow[None]:
-        """Tell stores what they are owed."""
-        if self._settling.is_owing:
-            yield from self._settling.deliver()
+    def unsettled(self) -> list[Flow[None]]:
+        """Settle, at exit, what calls hold in slow stores that nobody will end any more."""
+        return [self._settled(*one) for one in list(self._out.values())]
 
     def _settled(self, call: Call, quote: Quote, hold: Hold, heard: Heard | None) -> Flow[None]:
+        if not hold.is_quick and self._out.pop(hold.id, None) is None:
+            return nothing()  # at exit, before its body was dropped
         spent = bill(call.trace.attempts, quote, heard, self._quotes.tariff_of)
         return self._settling.settle(hold, spent, call.trace)
 
@@ -98,21 +105,21 @@ class Budgets:
             )
 
 
-class _Watch:
+class _Watch(Heard):
     """Hears how the body fares, and settles when it has ended."""
 
-    __slots__ = ("_call", "_heard", "_hold", "_policy", "_quote")
+    __slots__ = ("_call", "_hold", "_policy", "_quote")
 
     def __init__(self, policy: Budgets, call: Call, quote: Quote, hold: Hold) -> None:
+        self.has_content = self.has_failed = False
         self._policy, self._call, self._quote, self._hold = policy, call, quote, hold
-        self._heard = Heard()
 
     def feed(self, delta: Delta, at: float) -> None:
-        self._heard.note(delta)
+        self.note(delta)
 
     def comment(self, text: str) -> None:
         """No comment tells of that."""
 
     def after(self, outcome: Outcome) -> Flow[None]:
         # Settled before its flow begins, which may be much later: a quick store is told now.
-        return self._policy._settled(self._call, self._quote, self._hold, self._heard)
+        return self._policy._settled(self._call, self._quote, self._hold, self)

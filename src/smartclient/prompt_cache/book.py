@@ -12,7 +12,7 @@ from .sharding import Shards
 from .terms import Terms
 from .walk import fingerprints
 
-__all__ = ["Book", "Entry", "Lane", "Spot", "outline_of"]
+__all__ = ["Book", "Entry", "Lane", "Spot", "outline_of", "rules_of"]
 
 _MAX_ENTRIES, _ALL_ENTRIES = 4096, 16_384  # of one book, and of all that a client has
 _MAX_SPOTS, _ALL_SPOTS = 512, 4096
@@ -21,6 +21,7 @@ _MOST_TURNS = 8  # that are told apart: later ones are alike
 _GOES_ON, _SURE_TURNS = 0.85, 2.0  # a conversation that went on once, where nothing is known
 _MAX_HELD = 24  # of a lane: more than a look back can tell apart
 _MAX_HINTS = 64
+_OUTLINE = 200  # characters
 _IMAGE_BYTES = 6400  # what an image weighs: tokens times the bytes of one
 _BYTES_PER_TOKEN = 4.0
 _UNSURE, _SURE = 2.0, 1.15  # how far an estimate may be off, before and after a reply told
@@ -346,10 +347,37 @@ def _same(before: Sequence[Block], after: Sequence[Block]) -> int:
 
 
 def outline_of(payload: Mapping[str, Any]) -> Any:
-    """A quick mark of a conversation: what its first message begins with."""
-    messages = payload.get("messages") or payload.get("input")
-    first = messages[0] if isinstance(messages, list | tuple) and messages else messages
-    content = first.get("content") if isinstance(first, Mapping) else first
+    """A quick mark of a conversation: what the first of its messages begins with that is no
+    part of the system prompt."""
+    said = payload.get("messages") or payload.get("input")
+    if not isinstance(said, list | tuple):
+        return said[:_OUTLINE] if isinstance(said, str) else None
+    for one in said:
+        if not _is_of_the_system(one):
+            content = one.get("content") if isinstance(one, Mapping) else one
+            told = _text(content, 0)
+            return None if told is None else told[:_OUTLINE]
+    return None
+
+
+def rules_of(payload: Mapping[str, Any]) -> Any:
+    """A quick mark of a system prompt: what it ends with, which a changed time in it leaves."""
+    told = _text(payload.get("system") or payload.get("instructions"), -1)
+    said = payload.get("messages") or payload.get("input")
+    if told is None and isinstance(said, list | tuple):
+        for one in said:
+            if not _is_of_the_system(one):
+                break
+            told = _text(one.get("content"), -1)
+    return ("rules", told[-_OUTLINE:]) if told else None
+
+
+def _is_of_the_system(message: Any) -> bool:
+    return isinstance(message, Mapping) and message.get("role") in ("system", "developer")
+
+
+def _text(content: Any, index: int) -> str | None:
+    """Content that is text, or that of one of its blocks."""
     if isinstance(content, list | tuple) and content:
-        content = content[0].get("text") if isinstance(content[0], Mapping) else None
-    return content[:200] if isinstance(content, str) else None
+        content = content[index].get("text") if isinstance(content[index], Mapping) else None
+    return content if isinstance(content, str) else None

@@ -98,6 +98,15 @@ class Drift(Struct, frozen=True, kw_only=True):
         return "; ".join([_what(self), *_cost(self), self.advice])
 
 
+def _check_walks(**given: Any) -> None:
+    for name, one in given.items():
+        if not isinstance(one, Walk):
+            raise TypeError(
+                f"{name} must be a Walk, not {type(one).__name__}; prompt_cache.walk(payload, "
+                "endpoint=) makes one, and None of a format that it does not know"
+            )
+
+
 def drift(
     before: Walk,
     after: Walk,
@@ -128,7 +137,11 @@ def drift(
         facts: The model's, for dollars.
         served: How `after` was served.
         excerpts: Keep up to 40 characters of each side: text of a prompt.
+
+    Raises:
+        TypeError: `before` or `after` is no `Walk`.
     """
+    _check_walks(before=before, after=after)
     if not 0 < tokens_per_byte < float("inf"):
         raise ValueError(f"tokens_per_byte must be above 0, not {tokens_per_byte}; 0.25 is usual")
     found = divergence(before, after, entry=entry)

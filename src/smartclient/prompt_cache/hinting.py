@@ -16,7 +16,7 @@ from ..report import CacheReport
 from .account import Account, account
 from .asking import answer, asking
 from .blocks import Walk, path_text
-from .book import Book, outline_of
+from .book import Book, outline_of, rules_of
 from .flights import Flights
 from .lanes import Lanes, Ticket
 from .marks import allows_explicit_only, cache_key, check_own_marks, marked
@@ -62,9 +62,10 @@ class Hinter:
             RefusedError: The caller's own marks would be refused.
         """
         book = self.lanes.book((scope, endpoint, model), lambda: terms_of(facts, endpoint=endpoint))
-        outline = outline_of(payload)
+        outline, rules = outline_of(payload), rules_of(payload)
         likely = None if outline is None else book.likely(outline)
-        like = likely or book.newest()
+        kin = None if rules is None else book.likely(rules)
+        like = likely or kin or book.newest()
         before = None if like is None else like.walk
         prompt = walk(payload, endpoint=endpoint, model=model, headers=headers, before=before)
         if prompt is None or not prompt.blocks:
@@ -74,9 +75,10 @@ class Hinter:
         why = check_own_marks(prompt) if prompt.own_marks else None
         if why is not None:
             raise RefusedError(f"not sent: {why}")
-        ticket = self.lanes.enter(book, prompt, now, likely=likely)
-        if outline is not None:
-            self.lanes.outline(book, outline, ticket)
+        ticket = self.lanes.enter(book, prompt, now, likely=likely, kin=kin)
+        for known in (outline, rules):
+            if known is not None:
+                self.lanes.outline(book, known, ticket)
         hinted = Hinted(self, book.terms, facts, ticket, payload)
         hinted.plan_anew(now)
         return hinted

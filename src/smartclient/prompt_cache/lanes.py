@@ -176,11 +176,20 @@ class Lanes:
                 self._books.move_to_end(key)
             return book
 
-    def enter(self, book: Book, walk: Walk, now: float, *, likely: Lane | None = None) -> Ticket:
+    def enter(
+        self,
+        book: Book,
+        walk: Walk,
+        now: float,
+        *,
+        likely: Lane | None = None,
+        kin: Lane | None = None,
+    ) -> Ticket:
         """Note that a request is about to be sent, and find its lane.
 
         Args:
             likely: The lane whose requests began like this one, by its outline.
+            kin: One whose system prompt ends like this one's.
         """
         ticket = Ticket(book, walk, now)
         with self.lock:
@@ -188,6 +197,9 @@ class Lanes:
             if likely is not None and not ticket.is_extension:
                 ticket.expect(likely, most=len(likely.keys))
                 ticket.is_astray = ticket.shared < len(likely.keys) - 1
+            elif kin is not None and kin.walk is not None and ticket.shared < _head(walk):
+                ticket.expect(kin, most=_head(kin.walk))
+                ticket.is_astray = True
             if lane is None:
                 self._open(ticket)
             else:
@@ -319,3 +331,9 @@ class Lanes:
         for lanes in (self._fresh, self._grown):
             for identity, lane in [one for one in lanes.items() if one[1].book is book]:
                 self._drop(lanes, identity, lane)
+
+
+def _head(walk: Walk) -> int:
+    """The last block of the tools and the system prompt; -1 for none."""
+    blocks = walk.blocks
+    return next((i for i, one in enumerate(blocks) if one.tier == "messages"), len(blocks)) - 1

@@ -130,6 +130,8 @@ def classify(evidence: Evidence) -> Miss | None:
     """
     read = _read(evidence.usage)
     expected = max(evidence.predicted_read or 0, evidence.cached_before or 0)
+    if evidence.usage is not None and evidence.usage.input_tokens is not None:
+        expected = min(expected, evidence.usage.input_tokens)  # no prompt reads more than itself
     if read is None or (read and read >= _ENOUGH * expected):
         return None
     missed = max(0, expected - read) if expected else None

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ..catalog.costs import check_facts
 from ..catalog.facts import ModelFacts
 from .blocks import Mark, Walk
 from .marks import legal, marked
@@ -126,7 +127,13 @@ def keep_alive(
     Args:
         facts: The model's, as from `smartclient.catalog.model`.
         ttl: With which it was written; `None` for the shortest.
+
+    Raises:
+        TypeError: `facts` is something else.
+        ValueError: The model has no such `ttl`.
     """
+    if facts is not None:
+        check_facts(facts)
     terms = terms_of(facts, endpoint=endpoint)
     if terms is None or not terms.writes or not terms.read:
         return None

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from ..catalog.costs import Cost, cost
+from ..catalog.costs import Cost, check_usage, cost
 from ..catalog.exact import minus
 from ..catalog.facts import ModelFacts
 from ..wire import Served, Usage
@@ -30,9 +30,13 @@ def savings(
         usage: Tokens of one reply.
         facts: The model that gave it, as from `catalog.model(name)`.
         served: How it was served.
+
+    Raises:
+        TypeError: `usage` or `facts` is something else.
     """
     if usage is None:
         return None
+    check_usage(usage)
     without, actual = priced(uncached_usage(usage), facts, served), priced(usage, facts, served)
     if without is None or actual is None or without.total is None or actual.total is None:
         return None

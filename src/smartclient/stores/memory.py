@@ -54,10 +54,14 @@ class _Entry:
         self.held_usd += amount.nanodollars
 
     def settle(self, held: Amount, spent: Amount) -> None:
-        # More than is held cannot be let go: that would be room that nobody gave.
-        self.held_requests = max(0, self.held_requests - held.requests)
-        self.held_tokens = max(0, self.held_tokens - held.tokens)
-        self.held_usd = max(0, self.held_usd - held.nanodollars)
+        self.held_requests -= held.requests
+        self.held_tokens -= held.tokens
+        self.held_usd -= held.nanodollars
+        if self.held_requests < 0 or self.held_tokens < 0 or self.held_usd < 0:
+            # More than is held cannot be let go: that would be room that nobody gave.
+            self.held_requests = max(0, self.held_requests)
+            self.held_tokens = max(0, self.held_tokens)
+            self.held_usd = max(0, self.held_usd)
         self.requests += spent.requests
         self.tokens += spent.tokens
         self.usd += spent.nanodollars

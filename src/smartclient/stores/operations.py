@@ -86,7 +86,9 @@ class Settle(Struct, frozen=True, gc=False):
     """Book what a call came to; answered with a `Balance` for each booking.
 
     Never refused: what was used was used, also above a limit. More cannot be let go than is
-    held, which a store that lost its state would otherwise turn into room.
+    held, which a store that lost its state would otherwise turn into room. One with an id that
+    ends in an exception the store keeps, and books by itself as soon as it can: nobody
+    sends it again.
 
     Attributes:
         id: Of the call; the same settlement twice counts once. Empty: nobody sends it twice.

@@ -17,7 +17,7 @@ try:
 except ImportError as error:
     raise ImportError("a RedisStore needs the package redis; install smartclient[redis]") from error
 
-from .._clock import under_trio
+from .._clock import checked_seconds, under_trio
 from .._latch import Latch
 from .changes import Changes
 from .connections import (
@@ -32,7 +32,7 @@ from .operations import Operation, Reserve, Settle
 from .owed import Owed
 from .protocol import StoreError
 from .redis_scripts import Command, Writer, identified, read_answer
-from .sums import check, checked_seconds
+from .sums import check
 from .worker import Worker
 
 __all__ = ["RedisStore"]

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .._clock import checked_seconds
 from .._latch import Latch
 from . import sqlite_file
 from .changes import Changes
@@ -21,7 +22,7 @@ from .operations import Operation, Read, Reserve, Settle
 from .owed import Owed
 from .protocol import StoreError
 from .sqlite_rows import Rows
-from .sums import HOLD, check, checked_seconds
+from .sums import HOLD, check
 from .worker import Worker
 
 __all__ = ["SQLiteStore"]
@@ -86,11 +87,12 @@ class SQLiteStore:
         check(operation)
         try:
             answer = self._once(lambda rows: rows.do(operation), writes=type(operation) is not Read)
-        except StoreError as error:
+        except BaseException as error:  # interrupted, for one
+            is_undone = isinstance(error, StoreError) and not error.maybe_done
             match operation:
                 case Settle(id) if id:
                     self._owed.add(operation)
-                case Reserve(id=id) if id and error.maybe_done:
+                case Reserve(id=id) if id and not is_undone:
                     self._owed.add(operation)
             raise
         if isinstance(operation, Settle):

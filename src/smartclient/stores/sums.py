@@ -7,7 +7,6 @@ others. Every store that keeps counts outside this process has the same bound.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import inf
 from typing import TypeAlias
 
 from .operations import Account, Amount, Balance, Booking, Meter, Operation, Read, Reserve
@@ -20,7 +19,6 @@ __all__ = [
     "balance",
     "booked",
     "check",
-    "checked_seconds",
     "counts",
     "held_more",
     "limits",
@@ -109,11 +107,3 @@ def _check_counts(what: str, numbers: Iterable[int], *, least: int) -> None:
                 f"{what}.{meter} must be from {least:,} to {MOST:,}, not {number:,}: "
                 "beyond that a store cannot count exactly"
             )
-
-
-def checked_seconds(name: str, seconds: object) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise TypeError(f"{name} must be seconds, not {type(seconds).__name__}")
-    if not 0 < seconds < inf:
-        raise ValueError(f"{name} must be above 0 s and finite, not {seconds:g}")
-    return float(seconds)

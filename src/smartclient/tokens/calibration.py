@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct, convert
 
 from ..wire import Usage
-from ..wire.usage import changes_input
+from ..wire.usage import MOST_TOKENS, changes_input
 from .calibration_file import read, write
 from .encodings import bare_name
 from .values import TokenCount
@@ -25,6 +25,7 @@ _TRUST = 3  # lessons before a count is corrected
 _PRIOR_RATIO, _PRIOR_INTERCEPT = 0.1, 1.0  # lessons that the estimate itself is worth
 _PRIOR_BAND = 2.0
 _NARROWEST = 0.003
+_WIDEST = 10_000.0  # that a spread can be, of one token counted as 10**40 and the reverse
 _Z = 1.645  # standard deviations from the median to p95
 
 
@@ -48,6 +49,12 @@ class Lesson(Struct):
     pz: float = 0.0
     spread: float = 0.0
     seen: int = 0
+
+    def is_possible(self) -> bool:
+        """Whether lessons can have come to these sums, so that there is a line through them."""
+        if self.n == 0.0:
+            return self.p == self.q == self.z == self.pz == 0.0
+        return self.n >= 1.0 and self.p**2 <= 1.001 * self.n * self.q and self.spread <= _WIDEST
 
     def line(self) -> tuple[float, float]:
         """The ratio and the intercept."""
@@ -129,7 +136,7 @@ class Calibrator:
             Whether anything was learned.
         """
         actual = usage.input_tokens if isinstance(usage, Usage) else usage
-        if not is_complete or not actual or actual < 0 or counted.estimate <= 0:
+        if not actual or not 0 < actual <= MOST_TOKENS or counted.estimate <= 0 or not is_complete:
             return False
         if reply is not None and not is_a_lesson(reply):
             return False
@@ -185,6 +192,11 @@ class Calibrator:
         for (provider, model, kind), numbers in read(Path(path), len(Lesson.__struct_fields__)):
             fields = dict(zip(Lesson.__struct_fields__, numbers, strict=True))
             lesson = convert({**fields, "seen": int(fields["seen"])}, Lesson)
+            if not lesson.is_possible():
+                raise ValueError(
+                    f"{path} is a broken calibration: what it holds about {model!r} cannot have "
+                    "been learned"
+                )
             calibrator._lessons[provider, model, kind] = lesson
         while len(calibrator._lessons) > size:
             calibrator._lessons.popitem(last=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from math import isfinite
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -14,6 +13,7 @@ __all__ = ["FORMAT", "Row", "read", "write"]
 FORMAT = "smartclient token calibration 1"
 _LONGEST = 16 << 20  # bytes that are read at most
 _KEY = 3
+_MOST = 10**18
 
 Row = tuple[tuple[str, str, str], list[float]]
 
@@ -63,11 +63,11 @@ def _row(path: Path, number: int, row: Any, numbers: int) -> Row:
         raise ValueError(f"{path} is a broken calibration: lesson {number} has not its parts")
     key, values = row[:_KEY], row[_KEY:]
     is_right = all(isinstance(part, str) for part in key) and all(
-        isinstance(value, (int, float)) and isfinite(value) and value >= 0 for value in values
+        isinstance(value, (int, float)) and 0 <= value <= _MOST for value in values
     )
     if not is_right:
         raise ValueError(
             f"{path} is a broken calibration: lesson {number} must be three names and "
-            f"{numbers} numbers, none below 0"
+            f"{numbers} numbers from 0 to {_MOST:,}"
         )
     return (key[0], key[1], key[2]), [float(value) for value in values]

@@ -28,6 +28,7 @@ _WALKS: dict[str, _Walk] = {
     "openai.chat": add_chat,
     "openai.responses": add_responses,
 }
+_ENDPOINTS = (*_WALKS, "text")
 _SAMPLE = 2_000  # characters by which text is told from code
 _PER_CUT = 2  # tokens by which a cut inside a word may change the sum
 
@@ -78,7 +79,7 @@ def count(
     wait: bool = True,
     tokenizers: Tokenizers = SHARED,
 ) -> TokenCount:
-    """Count the input tokens of a request, without any network and without raising.
+    """Count the input tokens of a request, without any network, whatever is in it.
 
     Args:
         payload: The request's body, as a mapping or as JSON; text that is no JSON object
@@ -94,7 +95,12 @@ def count(
 
     Returns:
         Three quantiles, and how they came about.
+
+    Raises:
+        TypeError: `model` is no text.
+        ValueError: There is no such `endpoint`.
     """
+    _check(model, endpoint)
     body = as_body(payload)
     name = bare_name(model)
     chosen = endpoint or endpoint_of(body, name)
@@ -103,6 +109,13 @@ def count(
     if calibrator is None:
         return counted
     return calibrator.corrected(counted, provider=provider or _provider(chosen), model=name)
+
+
+def _check(model: Any, endpoint: Any) -> None:
+    if not isinstance(model, str):
+        raise TypeError(f"model must be text, not {type(model).__name__}")
+    if endpoint is not None and endpoint not in _ENDPOINTS:
+        raise ValueError(f"endpoint must be one of {', '.join(_ENDPOINTS)}, not {endpoint!r:.40}")
 
 
 def endpoint_of(body: Any, name: str = "") -> Endpoint:

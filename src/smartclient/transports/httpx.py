@@ -18,10 +18,9 @@ from weakref import WeakSet
 import msgspec
 
 from .._call import Call, Reply, Timeout, Trace
-from .._clock import under_trio
+from .._clock import MOST_SECONDS, under_trio
 from .._errors import ExchangeError, RefusedError
 from .._pipeline import Pipeline
-from ..net.options import MOST_SECONDS
 from ..wire import recognise
 from .attempts import RETRY_COUNT, AsyncAttempts, Attempts, CallContext, call_context
 from .below import Below

@@ -14,7 +14,7 @@ from smartclient._flow import Ask, Exchange, Outcome, Park, Sleep, exchange
 from smartclient._scope import scope
 from smartclient.budgets import Budget
 from smartclient.policies.budget import Budgets
-from smartclient.stores import MemoryStore, StoreError
+from smartclient.stores import MemoryStore, Settle, StoreError
 from smartclient.testing import ManualClock, a_call, a_reply
 from smartclient.wire import Delta, Usage
 
@@ -58,21 +58,31 @@ def spent(budget: Budget, tag: str | None = None) -> tuple[float, float]:
 
 
 class FailingStore:
-    """A store that is asked by awaiting, and that fails while it is told to."""
+    """A store that is asked by awaiting, and that fails while it is told to.
+
+    As every store does, it keeps a settlement that it could not take.
+    """
 
     is_quick = False
 
     def __init__(self) -> None:
         self.kept, self.asked, self.is_down = MemoryStore(), [], False
+        self.owed: list[Settle] = []
 
     def do(self, operation: Any) -> Any:
         self.asked.append(type(operation).__name__)
         if self.is_down:
+            self.owed += [operation] if isinstance(operation, Settle) else []
             raise StoreError("no route to it")
         return self.kept.do(operation)
 
     async def do_async(self, operation: Any) -> Any:
         return self.do(operation)
+
+    def recover(self) -> None:
+        self.is_down = False
+        while self.owed:
+            self.kept.do(self.owed.pop())
 
     def changed(self) -> Any:
         return self.kept.changed()

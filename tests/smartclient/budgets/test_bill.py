@@ -109,6 +109,14 @@ def test_more_output_than_was_allowed_counts_too():
     assert billed(an_attempt(usage=more)).tokens == 150
 
 
+def test_a_reply_that_tells_of_more_than_can_be_counted_costs_the_most_that_can():
+    told = an_attempt(usage=Usage(uncached=2**60, output=2**60), maybe_processed=True)
+
+    came_to = billed(told, told)
+
+    assert came_to.tokens == came_to.nanodollars == 2**53
+
+
 def test_input_that_cannot_be_told_is_as_long_as_it_may_be():
     assert billed(an_attempt(usage=Usage(output=5))).tokens == 105
 

@@ -20,6 +20,15 @@ def test_it_is_reached_by_the_name_of_the_package():
     assert smartclient.budgets.Downgrade is Downgrade
 
 
+class Odd:
+    """Compares as an array does: with no yes or no."""
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        raise ValueError("the truth value is ambiguous")
+
+
 @pytest.mark.parametrize(
     ("given", "dollars"),
     [
@@ -51,7 +60,28 @@ def test_dollars_are_kept_exactly(given, dollars):
         pytest.param({"tokens": 1, "per": 0}, ValueError, "at least 1 s", id="window-of-nothing"),
         pytest.param({"tokens": 1, "per": "week"}, ValueError, "one of minute, hour", id="week"),
         pytest.param({"tokens": 1, "per": b"day"}, TypeError, "one of minute, hour", id="bytes"),
-        pytest.param({"tokens": 1, "per": inf}, ValueError, "finite, not inf", id="endless"),
+        pytest.param({"tokens": 1, "per": inf}, ValueError, "not inf", id="endless"),
+        pytest.param({"tokens": 1, "per": 10**400}, ValueError, "not more", id="window-huge"),
+        pytest.param({"tokens": 10**5000}, ValueError, "not more digits", id="tokens-huge"),
+        pytest.param({"dollars": 10**5000}, ValueError, r"not 1.000e\+5000", id="dollars-huge"),
+        pytest.param({"dollars": "9" * 5000}, ValueError, r"not 1.000e\+5000", id="dollars-long"),
+        pytest.param({"tokens": 1, "warn_at": [10**400]}, ValueError, "not more", id="share-huge"),
+        pytest.param(
+            {"tokens": 1, "on_limit": "wait", "max_wait": 10**400}, ValueError, "more", id="wait-on"
+        ),
+        pytest.param({"tokens": 1, "on_limit": Odd()}, ValueError, "on_limit must", id="odd-limit"),
+        pytest.param(
+            {"tokens": 1, "on_store_failure": Odd()}, ValueError, "on_store_fail", id="odd-failure"
+        ),
+        pytest.param(
+            {"dollars": 1, "unknown_price": Odd()}, ValueError, "unknown_price", id="odd-price"
+        ),
+        pytest.param(
+            {"tokens": 50, "on_limit": Downgrade(max_tokens=50)},
+            ValueError,
+            "none could ever be cut down to fit",
+            id="downgrade-never",
+        ),
         pytest.param({"tokens": 1, "name": ""}, ValueError, "1 to 200", id="no-name"),
         pytest.param({"tokens": 1, "name": 5}, TypeError, "name must be text", id="name"),
         pytest.param({"tokens": 1, "per_tag": 1}, TypeError, "per_tag must be", id="per-tag"),

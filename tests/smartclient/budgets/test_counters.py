@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from smartclient.budgets import Budget
-from smartclient.stores import Amount, Balance
+from smartclient.stores import Amount, Balance, MemoryStore, Reserve
 
 NOON = 1_700_049_600.0
 
@@ -32,8 +32,28 @@ def test_each_window_has_an_account_of_its_own():
 def test_an_account_outlives_its_window_for_the_calls_that_began_in_it():
     account = Budget(tokens=5, per="minute").book.counter(None).account_at(NOON)
 
-    assert account.expires > NOON + 3600
+    assert account.expires > NOON + 60 + 600
     assert Budget(tokens=5).book.counter(None).account_at(NOON).expires is None
+
+
+def test_a_short_window_does_not_stay_for_a_day():
+    """There is one for each minute of each user, who may be many."""
+    store = MemoryStore()
+    counter = Budget(requests=5, per="minute", store=store).book.counter(None)
+
+    for minute in range(60):
+        at = NOON + 60 * minute
+        store.do(Reserve((counter.account_at(at),), Amount(requests=1), at))
+
+    assert len(store) < 20
+
+
+def test_any_text_is_a_name():
+    """Names of files and of users may hold what is no character."""
+    names = ["\ud800", "\udcff", "\\ud800", "?"]
+
+    assert len({key(name, per_tag=True) for name in names}) == 4
+    assert len({key(name=name) for name in names}) == 4
 
 
 def test_tags_share_an_account_unless_each_has_its_own():

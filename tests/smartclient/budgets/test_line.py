@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+import pytest
+
 from smartclient.budgets.line import Line
 
 
@@ -43,3 +47,19 @@ def test_leaving_twice_does_no_harm():
 
     assert not line.tickets
     assert not line.is_first(ticket)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_does_not_stand_behind_its_parents_calls():
+    """They leave the line in their own process, so that nobody in the child would ever wake it."""
+    line = Line()
+    line.join()
+
+    child = os.fork()
+    if not child:
+        is_free = not line.is_waited_in and line.is_first(line.join())
+        os._exit(0 if is_free else 1)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert line.is_waited_in

@@ -62,6 +62,14 @@ def test_the_input_is_as_long_as_it_may_be_and_priced_in_the_dearest_way():
     assert quote.amount.nanodollars == counted.p95 * 2_000 + 8 * 10_000
 
 
+@pytest.mark.parametrize("payload", [{"max_tokens": 10**40}, {"max_tokens": 9, "n": 10**40}])
+def test_more_than_any_store_can_count_is_the_most_that_it_can(payload):
+    """So the call is refused as one that can never fit, and no store raises."""
+    amount = a_quote("/v1/chat/completions", **payload).amount
+
+    assert amount.tokens == amount.nanodollars == 2**53
+
+
 def test_the_way_to_be_served_is_priced():
     usual, flex = a_quote(max_tokens=8), a_quote(max_tokens=8, service_tier="flex")
 

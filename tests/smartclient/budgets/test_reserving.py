@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
 import pytest
@@ -123,6 +124,48 @@ def test_the_rest_goes_on_uncounted_and_counts_again_by_itself(caplog):
 
     assert spent(budget) == (7, 0)
     assert len(caplog.records) == 1
+
+
+def a_silent_store(**given):
+    """It fails after two seconds, as one whose machine is gone does."""
+    store = FailingStore()
+    spending = Spending(Budget(store=store, **given))
+
+    def do(operation, do=store.do):
+        if store.is_down:
+            spending.clock.advance(2.0)
+        return do(operation)
+
+    store.do, store.is_down = do, True
+    return spending, store
+
+
+@pytest.mark.parametrize(
+    ("given", "times"),
+    [
+        pytest.param({"tokens": 1000}, 1, id="they-go-on-uncounted"),
+        pytest.param({"dollars": 1}, 5, id="better-late-than-refused"),
+    ],
+)
+def test_not_every_call_waits_for_a_store_that_is_silent(given, times):
+    spending, store = a_silent_store(**given)
+
+    for _ in range(5):
+        with contextlib.suppress(RefusedError):
+            spending.begin()
+
+    assert store.asked == ["Reserve"] * times
+
+
+def test_a_store_that_was_silent_is_asked_again_after_a_second():
+    spending, store = a_silent_store(tokens=1000)
+    spending.call()
+    store.is_down = False
+
+    spending.clock.advance(1.0)
+    spending.call()
+
+    assert store.asked == ["Reserve", "Reserve", "Settle"]
 
 
 def test_a_second_failure_is_warned_of_again(caplog):

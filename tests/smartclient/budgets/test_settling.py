@@ -1,19 +1,25 @@
-"""Settlements that a store could not take are kept, and delivered later."""
+"""Every settlement comes to its store once, also where nobody is left to tell it."""
 
 from __future__ import annotations
 
 import logging
 import os
+import time
 
 import pytest
 
 from smartclient.budgets import Budget
-from smartclient.budgets.plan import Plans
-from smartclient.budgets.settling import Part, Settling
-from smartclient.policies.budget import Budgets
-from smartclient.stores import Amount
+from smartclient.budgets.settling import Settling
 from smartclient.testing import ManualClock
 from tests.smartclient.budgets.spending import FailingStore, Spending, spent
+
+
+def until(is_so):
+    """Whether it becomes so; a thread has to come to it."""
+    ends = time.monotonic() + 5
+    while not is_so() and time.monotonic() < ends:
+        time.sleep(0.001)
+    return is_so()
 
 
 def with_store(**given):
@@ -22,118 +28,86 @@ def with_store(**given):
     return Spending(budget), budget, store
 
 
-def test_a_settlement_that_fails_is_delivered_before_the_next_reservation(caplog):
+def test_a_settlement_that_fails_is_left_to_its_store(caplog):
+    """Kept twice it would be told twice, and count twice once its id is forgotten."""
     spending, budget, store = with_store()
     reply = spending.begin()
     store.is_down = True
     with caplog.at_level(logging.WARNING, "smartclient"):
         spending.end(reply, used=6)
-    store.is_down = False
+    store.recover()
     store.asked.clear()
 
     spending.begin()
 
-    assert store.asked == ["Settle", "Reserve"]
+    assert store.asked == ["Reserve"]
     assert spent(budget)[0] == 6
     assert len(caplog.records) == 1
 
 
-def test_while_it_cannot_be_delivered_nothing_more_is_asked(caplog):
-    """One time out for each call, not two."""
-    spending, _, store = with_store(on_store_failure="allow")
-    reply = spending.begin()
-    store.is_down = True
-    spending.end(reply, used=6)
-    store.asked.clear()
-
-    with caplog.at_level(logging.WARNING, "smartclient"):
-        spending.begin()
-
-    assert store.asked == ["Settle"]
-
-
-def test_what_is_owed_is_delivered_when_the_client_is_closed():
+def test_a_quick_store_keeps_what_it_could_not_take_too(caplog):
     spending, budget, store = with_store()
+    store.is_quick = True
     reply = spending.begin()
     store.is_down = True
-    spending.end(reply, used=6)
-    store.is_down = False
+    with caplog.at_level(logging.WARNING, "smartclient"):
+        spending.end(reply, used=6)
 
-    spending.run(spending.policy.finish())
+    store.recover()
 
     assert spent(budget) == (6, 0)
-    spending.run(spending.policy.finish())  # nothing is left
-    assert store.asked.count("Settle") == 2
+    assert len(caplog.records) == 1
 
 
-def test_other_stores_are_not_asked_for_what_one_is_owed():
-    spending, _, store = with_store()
-    reply = spending.begin()
-    store.is_down = True
-    spending.end(reply, used=6)
-    other = FailingStore()
-    store.asked.clear()
-    spending.policy._plans = Plans([Budget(tokens=1000, store=other)])
-
-    spending.begin()
-
-    assert (store.asked, other.asked) == ([], ["Reserve"])
-
-
-def test_what_is_kept_is_bounded(caplog):
-    store = FailingStore()
-    held = Settling(ManualClock(), most_owed=2)
-    part = Part(store, (), (), Amount())
-    store.is_down = True
-
-    with caplog.at_level(logging.WARNING, "smartclient"):
-        for _ in range(3):
-            Spending().run(held.settle(held.hold(held.new_id(), [part]), Amount()))
-
-    assert len(held._owed) == 2
-    assert "the oldest is lost" in caplog.text
-
-
-def test_a_cancelled_settlement_is_told_again_and_counts_once():
-    spending, budget, _ = with_store()
-    reply = spending.begin()
-    flow = reply.taps[0].after(None)
-    spending.perform(next(flow))  # it has come there
-
-    with pytest.raises(KeyboardInterrupt):
-        flow.throw(KeyboardInterrupt())  # but its answer has not come back
-    first = spent(budget)
-    spending.run(spending.policy.finish())
-
-    assert first[0] > 50
-    assert spent(budget) == first
-
-
-def test_a_cancelled_settlement_keeps_no_other_store_from_being_told():
+def test_one_store_that_fails_keeps_no_other_from_being_told():
     budgets = [Budget(name=name, tokens=1000, store=FailingStore()) for name in "ab"]
     spending = Spending(*budgets)
     reply = spending.begin()
+    budgets[0].store.is_down = True
+
+    spending.end(reply, used=6)
+
+    assert spent(budgets[1]) == (6, 0)
+
+
+def two_of_one_call():
+    budgets = [Budget(name=name, tokens=1000, store=FailingStore()) for name in "ab"]
+    spending = Spending(*budgets)
+    return spending, budgets, spending.begin()
+
+
+def test_a_cancelled_settlement_keeps_no_other_store_from_being_told():
+    _, (_, other), reply = two_of_one_call()
     flow = reply.taps[0].after(None)
     next(flow)
 
     with pytest.raises(KeyboardInterrupt):
         flow.throw(KeyboardInterrupt())
-    spending.run(spending.policy.finish())
+    del flow
 
-    assert [spent(budget)[1] for budget in budgets] == [0, 0]
+    assert until(lambda: spent(other)[1] == 0)
 
 
-def test_a_quick_store_that_fails_is_told_later_too():
-    spending, budget, store = with_store()
-    store.is_quick = True
-    reply = spending.begin()
-    store.is_down = True
-    spending.end(reply, used=6)
-    store.is_down = False
+def test_a_settlement_that_nobody_runs_is_told_all_the_same():
+    """A client may be collected together with what its dropped bodies left to do."""
+    _, budgets, reply = two_of_one_call()
+    flow = reply.taps[0].after(None)
 
-    spending.begin()
+    del flow
 
-    assert spent(budget)[0] == 6
+    assert until(lambda: [spent(budget)[1] for budget in budgets] == [0, 0])
+
+
+def test_a_store_that_fails_then_is_told_of_too(caplog):
+    _, (one, other), reply = two_of_one_call()
+    one.store.is_down = True
+    flow = reply.taps[0].after(None)
+
+    with caplog.at_level(logging.WARNING, "smartclient"):
+        del flow
+        assert until(lambda: spent(other)[1] == 0)
+
+    assert "cannot be reached: no route" in caplog.text
 
 
 def test_a_quick_store_that_fails_is_no_reason_to_spend_money():
@@ -173,6 +147,21 @@ def test_a_forked_child_settles_nothing_of_its_parent():
     assert told == b"[]"
 
 
+def test_a_thread_that_comes_in_between_finds_the_whole_name():
+    """Without what tells processes apart, its name might be that of another's call."""
+    names = []
+
+    class Interrupted(Settling):
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+            if name == "_pid" and value:
+                names.append(self.new_id())
+
+    names.append(Interrupted(ManualClock()).new_id())
+
+    assert [len(name) for name in names] == [17, 17]
+
+
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_counts_under_names_of_its_own():
@@ -190,11 +179,3 @@ def test_a_forked_child_counts_under_names_of_its_own():
     os.waitpid(child, 0)
 
     assert told != held.new_id()
-
-
-def test_a_policy_without_debts_has_nothing_to_finish():
-    spending = Spending(Budget(tokens=1000))
-    spending.call()
-
-    assert isinstance(spending.policy, Budgets)
-    assert list(spending.policy.finish()) == []

@@ -100,8 +100,8 @@ def test_prices_may_be_known_for_short_requests_only():
     prices = {"input": 1, "output": 2, "tiers": [{"above": 1000}]}
     tariff = tariff_of(catalog.override({"mine": {"prices": prices}}).model("mine"))
 
-    assert tariff.knows(1000)
-    assert not tariff.knows(1001)
+    assert tariff.most(1000, 0) == 1_000_000
+    assert tariff.most(1001, 0) is None
     assert tariff.cost(Usage(uncached=2000), 0) == 2_000_000
 
 

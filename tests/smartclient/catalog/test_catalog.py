@@ -9,6 +9,8 @@ import pytest
 
 import smartclient
 from smartclient import catalog
+from smartclient.catalog import cost
+from smartclient.wire import Usage
 from tests.layers import ROOT
 
 
@@ -44,3 +46,10 @@ def test_the_short_ways_are_those_of_the_catalog_we_ship(tmp_path):
 def test_a_name_that_is_not_there_is_still_an_error():
     with pytest.raises(AttributeError, match="has no attribute 'catalogue'"):
         _ = smartclient.catalogue
+
+
+def test_a_name_or_a_mapping_is_refused_with_what_to_give():
+    with pytest.raises(TypeError, match=r"usage must be .*, not dict; a report has"):
+        cost({"input_tokens": 5}, catalog.model("gpt-4.1"))
+    with pytest.raises(TypeError, match=r"facts must be .*, not str; smartclient.catalog.model"):
+        cost(Usage(uncached=5), "gpt-4.1")

@@ -7,6 +7,7 @@ import csv
 import pytest
 
 from smartclient.catalog import builtin
+from smartclient.cli import models
 from tests.smartclient.cli.written import a_chat, a_claude
 
 SYSTEM = "You are a patient teacher who answers in short sentences. " * 300
@@ -110,6 +111,8 @@ def test_prices_of_ones_own_are_used(told, a_file):
         pytest.param(["x", "--model", "zz*"], "is called like 'zz*'", id="no-such-pattern"),
         pytest.param(["x", "--model", "gpt-5.11"], "did you mean gpt-5.1 or", id="near"),
         pytest.param(["x", "--provider", "acme"], "known are anthropic, openai", id="provider"),
+        pytest.param(["x", "--model", "zz"], "'zz' in the catalog; --catalog FILE", id="far"),
+        pytest.param(["x", "--by", "tag"], "give it with --ledger FILE", id="by-without-ledger"),
         pytest.param(["nowhere"], "nowhere cannot be read: No such file", id="no-file"),
         pytest.param(["--ledger", "nowhere"], "nowhere cannot be read: No such", id="no-ledger"),
     ],
@@ -130,3 +133,14 @@ def test_an_absurd_number_is_refused(run, capsys, option):
 
     assert ended.value.code == 2
     assert "must be a whole number from" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["cost", "tokens"])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_missing_vocabulary_is_told_with_its_remedy(run, a_file, monkeypatch, command, is_there):
+    found = (lambda texts: [1 for _ in texts]) if is_there else None
+    monkeypatch.setattr(models.SHARED.vocabularies, "get", lambda encoding, wait=True: found)
+
+    _, out, _ = run(command, a_file("Hello", "a.txt"), "--text", "--model", "gpt-4o")
+
+    assert ("pip install 'smartclient[tokens]'" in out) is not is_there

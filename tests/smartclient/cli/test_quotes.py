@@ -114,6 +114,14 @@ def test_what_else_to_know_is_remarked(model, fields, remark):
     assert one.total is not None
 
 
+@pytest.mark.parametrize(
+    ("today", "remark"),
+    [("2027-01-22", "retires 2027-01-22"), ("2027-01-23", "retired 2027-01-22")],
+)
+def test_a_model_that_is_gone_is_told_to_be(today, remark):
+    assert remark in quoted("claude-opus-4-5", written(BODY), today=today).remarks
+
+
 @pytest.mark.parametrize("model", ["gpt-6.2-astra", "gpt-5.5-cyber"])
 def test_a_cache_of_unknown_price_leaves_the_rest_known(model):
     one = quoted(model, written(BODY), calls=2)

@@ -158,3 +158,12 @@ def test_reading_a_long_ledger_keeps_the_newest_and_adds_up_all(tmp_path):
     ledger = Ledger.read(tmp_path / "calls", size=5)
 
     assert (len(ledger), ledger.total().cost) == (5, 50 * ONE)
+
+
+def test_what_came_while_somebody_looked_is_in_the_file_at_once(tmp_path):
+    ledger = Ledger(tmp_path / "calls")
+
+    with ledger._current:
+        ledger.add(a_report(), at=NOON)
+
+    assert (tmp_path / "calls").read_bytes().count(b"\n") == 1

@@ -342,3 +342,9 @@ def test_odd_content_is_compared_all_the_same(content):
     walks = walked(before), walked(after)
 
     assert drift(*walks).path.startswith("messages[2].content")
+
+
+@pytest.mark.parametrize("given", [None, a_request()])
+def test_a_request_that_was_not_walked_is_refused(given):
+    with pytest.raises(TypeError, match=r"after must be a Walk, .*prompt_cache\.walk"):
+        drift(walked(a_request()), given)

@@ -199,6 +199,12 @@ def test_a_prefix_that_was_kept_once_is_long_enough():
     assert classify(evidence(usage=NOTHING)).kind == "provider_evicted"
 
 
+def test_a_prompt_that_was_read_whole_missed_nothing_of_a_longer_one():
+    usage = Usage(uncached=0, cache_read=1900, cache_write={}, output=9)
+
+    assert classify(evidence(usage=usage, cached_before=9000)) is None
+
+
 @pytest.mark.parametrize(
     ("tokens", "kind"),
     [pytest.param(1023, "below_min", id="shorter"), pytest.param(1024, "no_mark", id="as-long")],

@@ -120,3 +120,8 @@ def test_where_nothing_is_written_there_is_nothing_to_keep(facts):
 def test_a_time_to_live_that_the_model_has_not_is_refused():
     with pytest.raises(ValueError, match="5m, 1h"):
         keep_alive(catalog.model("claude-opus-5"), ttl="1d")
+
+
+def test_a_name_in_the_place_of_facts_is_refused():
+    with pytest.raises(TypeError, match="facts must be ModelFacts, not str"):
+        keep_alive("claude-opus-5")

@@ -81,3 +81,12 @@ def test_a_program_that_counts_with_few_digits_changes_nothing():
         context.prec = 2
 
         assert savings(READ, catalog.model("claude-sonnet-4-5")) == Decimal("0.027")
+
+
+@pytest.mark.parametrize(
+    ("usage", "facts", "told"),
+    [({"input_tokens": 3}, None, "usage must be"), (READ, "claude-sonnet-4-5", "facts must be")],
+)
+def test_a_name_or_a_mapping_is_refused(usage, facts, told):
+    with pytest.raises(TypeError, match=told):
+        savings(usage, facts)

@@ -105,6 +105,43 @@ def test_a_settlement_that_was_not_written_is_written_later(impatient, other):
     assert read(impatient, account()) == (balance(spent=5),)
 
 
+class Interrupted:
+    """What it stands for is interrupted the first time, after it was done or before."""
+
+    def __init__(self, work, *, is_done):
+        self.work, self.is_done, self.is_first = work, is_done, True
+
+    def __call__(self, *given, **more):
+        was_first, self.is_first = self.is_first, False
+        answer = self.work(*given, **more) if self.is_done or not was_first else None
+        if was_first:
+            raise KeyboardInterrupt
+        return answer
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
+def test_a_settlement_that_was_interrupted_is_written_once(store, monkeypatch, is_done):
+    """Ctrl-C in the middle of it, which a program may live through."""
+    monkeypatch.setattr(store, "_once", Interrupted(store._once, is_done=is_done))
+    with pytest.raises(KeyboardInterrupt):
+        store.do(settle("a", account(), spent=5))
+
+    store.close()
+
+    assert read(store, account()) == (balance(spent=5),)
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
+def test_a_reservation_that_was_interrupted_holds_nothing(store, monkeypatch, is_done):
+    monkeypatch.setattr(store, "_once", Interrupted(store._once, is_done=is_done))
+    with pytest.raises(KeyboardInterrupt):
+        store.do(reserve(5, account(), id="a"))
+
+    store.close()
+
+    assert read(store, account()) == (balance(),)
+
+
 def test_a_failed_operation_leaves_the_store_usable(impatient, other):
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreError):

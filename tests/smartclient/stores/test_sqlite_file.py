@@ -57,7 +57,7 @@ def test_what_is_no_path_is_refused(path):
 
 @pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])
 def test_a_timeout_that_cannot_be_is_refused(path, seconds):
-    with pytest.raises(ValueError, match="timeout must be above 0 s and finite"):
+    with pytest.raises(ValueError, match="timeout must be above 0 s and at most"):
         SQLiteStore(path, timeout=seconds)
 
 

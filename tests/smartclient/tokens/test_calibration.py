@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from smartclient.tokens import Calibrator, TokenCount
+from smartclient.tokens import Calibrator, TokenCount, calibration_file
 from smartclient.tokens.calibration import is_a_lesson
 from smartclient.wire import Usage
 
@@ -110,6 +110,8 @@ def test_input_is_all_of_it_cached_or_not():
         pytest.param(None, {}, id="no-usage"),
         pytest.param(Usage(output=9), {}, id="no-input"),
         pytest.param(0, {}, id="zero"),
+        pytest.param(-5, {}, id="below-zero"),
+        pytest.param(10**400, {}, id="more-than-there-can-be"),
         pytest.param(900, {"is_complete": False}, id="cut"),
         pytest.param(900, {"reply": {"usage": {"iterations": [{}]}}}, id="compacted"),
     ],
@@ -196,6 +198,35 @@ def test_what_was_learned_is_kept_across_runs(tmp_path):
     again = Calibrator.load(tmp_path / "calibration.json")
 
     assert corrected(again, 5_000) == corrected(calibrator, 5_000)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        pytest.param([5, 1e15, 1e-15, 5, 1, 0.1, 5], id="no-line"),
+        pytest.param([1e-9, 0, 1e18, 5, 1, 0.1, 5], id="less-than-a-lesson"),
+        pytest.param([5, 1, 1, 5, 1, 1e18, 5], id="off-by-more-than-a-float-holds"),
+        pytest.param([0, 1, 1, 5, 1, 0.1, 5], id="of-nothing"),
+    ],
+)
+def test_what_cannot_have_been_learned_is_refused(numbers, tmp_path):
+    calibration_file.write(tmp_path / "calibration.json", [["p", "m", "text", *numbers]])
+
+    with pytest.raises(ValueError, match="what it holds about 'm' cannot have been learned"):
+        Calibrator.load(tmp_path / "calibration.json")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_was_learned_can_be_kept_and_corrects(seed, tmp_path):
+    chance, calibrator = Random(seed), Calibrator()
+    for _ in range(400):
+        used = chance.choice([1, 10**15])
+        calibrator.observe(a_count(chance.choice([1, 100, 10**9])), used, **HERE)
+    calibrator.save(tmp_path / "calibration.json")
+
+    found = corrected(Calibrator.load(tmp_path / "calibration.json"), 100)
+
+    assert 0 <= found.p05 <= found.p50 <= found.p95
 
 
 def test_a_larger_file_is_loaded_as_far_as_there_is_room(tmp_path):

@@ -308,3 +308,15 @@ def test_counting_loads_neither_fit_nor_boilerplate():
 def test_an_unknown_name_is_no_part_of_the_package():
     with pytest.raises(AttributeError, match="has no attribute 'fits'"):
         _ = smartclient.tokens.fits
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "told"),
+    [
+        ({"model": None}, TypeError, "model must be text, not NoneType"),
+        ({"model": "m", "endpoint": "chat"}, ValueError, "one of anthropic.messages, openai.chat"),
+    ],
+)
+def test_a_model_or_a_format_that_cannot_be_is_refused(options, error, told):
+    with pytest.raises(error, match=told):
+        count("Hello", **options)

@@ -224,3 +224,10 @@ def test_of_an_ordinary_answer_nothing_is_noted(world):
 
     assert not attempt.changes_input
     assert not attempt.has_fees
+
+
+def test_a_fee_is_not_forgotten_for_a_later_tool_without_one(world):
+    tools = [{"type": "server_tool_use", "name": name} for name in ("web_search", "web_fetch")]
+    events = [an_event("content_block_start", content_block=tool) for tool in tools]
+
+    assert attempt_of(world, START, *events, STOP).has_fees
