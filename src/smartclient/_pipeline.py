@@ -112,6 +112,7 @@ class Pipeline:
                 publish=self._publish,
                 catalog=settings.catalog,
                 calibrator=lambda: self.calibrator,
+                counts_all=settings.calibrator is not None,
             ),
             # Around retry: every attempt settles into the one reservation of its call.
             *limits,

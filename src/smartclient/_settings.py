@@ -83,8 +83,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         socket_options: What `setsockopt` is given for each socket.
         catalog: What calls are priced by: fields of `ModelFacts` by model, or a JSON file of
             them, laid over the catalog that comes with this version, or a `Catalog`.
-        calibrator: What learns how far counts of tokens are off, to share it between clients
-            or keep it across runs; `None`: one of this client's own.
+        calibrator: What learns from every call how far counts of tokens are off, to share it
+            between clients or keep it across runs; `None`: one of this client's own, which
+            learns from calls under a budget.
         clock: Where time comes from; for tests.
     """
 

@@ -11,6 +11,7 @@ import sys
 import weakref
 from collections import deque
 
+import pytest
 from msgspec.structs import replace
 
 from smartclient import Budget, scope
@@ -301,6 +302,18 @@ def test_a_counted_call_teaches_the_clients_calibrator():
     ended(reply)
 
     assert len(pipeline.calibrator) == 1
+
+
+@pytest.mark.parametrize("given", [Calibrator(), None], ids=["given", "its-own"])
+def test_a_calibrator_that_is_given_learns_from_calls_without_a_budget_too(given):
+    pipeline, call = a_pipeline(calibrator=given), a_call()
+    attempt = call.trace.begin(call.origin, at=0.0)
+    attempt.model, attempt.usage = call.model, Usage(uncached=12, output=1)
+
+    reply, _ = play(pipeline.flow(call), [a_reply(call=call), None])
+    ended(reply)
+
+    assert len(pipeline.calibrator) == (given is not None)
 
 
 def test_a_store_that_is_gone_is_waited_for_once_at_exit():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._bill import bill_of
 from .._call import Attempt, Call, Headers, Reply, Span
@@ -39,6 +39,7 @@ class Telemetry:
         publish: Is given each report, which is put together once somebody asks for it.
         catalog: What calls are priced by; `None` takes the one that comes with this version.
         calibrator: Makes, or finds, what learns from calls that were counted before.
+        counts_all: Count those that nobody counted when they are over, so that each teaches.
     """
 
     def __init__(
@@ -48,9 +49,11 @@ class Telemetry:
         publish: Callable[[Later], None],
         catalog: CatalogLike | None = None,
         calibrator: Callable[[], Calibrator] | None = None,
+        counts_all: bool = False,
     ) -> None:
         self._clock, self._publish = clock, publish
         self._catalog, self._calibrator = catalog, calibrator
+        self.counts_all = counts_all
 
     def flow(self, call: Call, call_next: Next) -> Flow[Reply]:
         try:
@@ -84,21 +87,26 @@ class Telemetry:
         self._publish(trace.report)
 
     def learn(self, call: Call, outcome: Outcome) -> None:
-        """Correct later counts by what `call` used, if somebody counted it before."""
+        """Correct later counts by what `call` used."""
         trace, adapter, calibrator = call.trace, call.adapter, self._calibrator
-        if trace.counted is None or calibrator is None or adapter is None or not trace.attempts:
+        if calibrator is None or adapter is None or not trace.attempts:
             return
         last = trace.attempts[-1]
         usage = last.usage
         if usage is None or last.changes_input or last.model is None:
             return
-        calibrator().observe(
-            trace.counted,
-            usage,
-            provider=adapter.provider,
-            model=last.model,
-            is_complete=outcome.kind == "complete" and usage.inconsistent is None,
-        )
+        if outcome.kind != "complete" or usage.inconsistent is not None:
+            return
+        counted = trace.counted
+        if counted is None:
+            if not isinstance(call.body, bytes):  # read from somewhere, and gone
+                return
+            from ..tokens import count
+
+            endpoint: Any = adapter.name
+            # As it was sent: the payload is the caller's, who may have changed it since.
+            counted = count(call.body, model=last.model, endpoint=endpoint, wait=False)
+        calibrator().observe(counted, usage, provider=adapter.provider, model=last.model)
 
 
 class _Watch:
@@ -137,7 +145,7 @@ class _Watch:
             self._notes.timings += (value,)
 
     def after(self, outcome: Outcome) -> Flow[None]:
-        if self._call.trace.counted is not None:
+        if self._telemetry.counts_all or self._call.trace.counted is not None:
             self._telemetry.learn(self._call, outcome)
         self.report(outcome)
         yield from ()

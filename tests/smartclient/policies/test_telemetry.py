@@ -192,14 +192,22 @@ def test_what_others_left_in_the_record_is_told():
 COUNTED = TokenCount(900, 1000, 1100, "heuristic", "text", 1000)
 
 
-def lessons_of(call, outcome=COMPLETE):
-    """What a calibrator is taught by the end of `call`."""
+def taught_by(call, outcome=COMPLETE, **options):
+    """A calibrator after the end of `call`."""
     learned = Calibrator()
-    telemetry = Telemetry(clock=ManualClock(), publish=[].append, calibrator=lambda: learned)
+    telemetry = Telemetry(
+        clock=ManualClock(), publish=[].append, calibrator=lambda: learned, **options
+    )
     reply, _ = play(telemetry.flow(call, exchange), [a_reply(call=call)])
     for tap in reply.taps:
         play(tap.after(outcome), [])
-    return {key: lesson.seen for key, lesson in learned._lessons.items()}
+    return learned
+
+
+def lessons_of(call, outcome=COMPLETE, **options):
+    """What a calibrator is taught by the end of `call`."""
+    lessons = taught_by(call, outcome, **options)._lessons
+    return {key: lesson.seen for key, lesson in lessons.items()}
 
 
 def test_a_call_that_was_counted_teaches_once_whatever_its_attempts():
@@ -238,6 +246,24 @@ def a_counted_call(*usages, **facts):
 )
 def test_what_says_nothing_about_the_count_teaches_nothing(call, outcome):
     assert lessons_of(call, outcome) == {}
+
+
+def test_where_all_are_counted_a_call_that_nobody_counted_teaches_too():
+    assert lessons_of(a_paid_call(USED), counts_all=True) == {
+        ("anthropic", "claude-opus-5", "text"): 1
+    }
+    assert lessons_of(a_paid_call(USED), Outcome("cut", 1.0), counts_all=True) == {}
+
+
+def test_what_was_sent_is_counted_whatever_became_of_the_payload():
+    payload = {"model": "claude-opus-5", "messages": [{"role": "user", "content": "x " * 500}]}
+    body = msgspec.json.encode(payload)
+    payload["messages"].clear()
+
+    learned = taught_by(a_paid_call(USED, payload=payload, body=body), counts_all=True)
+
+    (lesson,) = learned._lessons.values()
+    assert 1 / lesson.p > 400  # the estimate of its one call
 
 
 def test_an_endless_stream_does_not_fill_the_memory():
