@@ -288,7 +288,11 @@ class LoopConnections:
             yield
         finally:
             self._loops.pop(key, None)
-            for connection in mine.open:
-                await connection.disconnect(nowait=True)
+            # Waited for: TLS takes leave of the server before its socket is closed.
+            ends = [connection.disconnect() for connection in mine.open]
+            failed = await asyncio.gather(*ends, return_exceptions=True)
             await asyncio.sleep(0)  # transports close their sockets in the loop's next turns
             await asyncio.sleep(0)
+            for error in failed:
+                if isinstance(error, BaseException) and not isinstance(error, self._errors.any):
+                    raise error
