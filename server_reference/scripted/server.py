@@ -31,6 +31,7 @@ __all__ = ["ScriptedServer", "scripted"]
 
 _NO_KEY = "no-key-needed"
 _BACKLOG = 1024
+_ACCEPT_TURNS = 4  # of the loop, until a connection that was accepted is known
 _STOP_SECONDS = 5.0
 
 _running: WeakSet[ScriptedServer] = WeakSet()  # what a fork copies; nothing else asks
@@ -182,6 +183,11 @@ class ScriptedServer(Judged):
         try:
             await self._stopping.wait()
         finally:
+            # No more are accepted; those that were come to be known before the server is closed,
+            # since asyncio loses one that comes to a closed server.
+            self._loop.remove_reader(self._listener)
+            for _ in range(_ACCEPT_TURNS):
+                await asyncio.sleep(0)
             listening.close()
             await self._drain()
 

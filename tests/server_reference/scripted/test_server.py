@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import socket
+import threading
 
 import pytest
 
@@ -103,3 +106,21 @@ def test_a_small_piece_does_not_wait_for_the_one_before_it():
         listener.accept()[0] as accepted,
     ):
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_connections_that_come_while_it_stops_are_closed_too():
+    """pytest makes an error of each socket that is left to the garbage collector."""
+    for _ in range(40):
+        server, came = server_reference.scripted("Hi!"), []
+
+        def connect(port=server.port, came=came):
+            with contextlib.suppress(OSError):
+                came.extend(socket.create_connection(("127.0.0.1", port)) for _ in range(8))
+
+        caller = threading.Thread(target=connect)
+        caller.start()
+        server.stop()
+        caller.join()
+        for one in came:
+            one.close()
+    gc.collect()

@@ -48,8 +48,8 @@ async def leave(server, closes):
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     body = chat(stream=True)
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-length: {len(body)}\r\n\r\n"
-    writer.write(head.encode() + body)
     with server.call() as call:
+        writer.write(head.encode() + body)  # not before: it would be no request of this call
         await reader.readuntil(b"data: {}")
         call.outcome(abandoned=True)
         if closes:
