@@ -17,7 +17,7 @@ from tests.layers import ROOT, Import, Source, sources
 # A module imports from its own line or from one above.
 LINES = {
     "smartclient": """
-        _call _errors _clock _observers _latch _cache_hints wire catalog
+        _call _errors _clock _observers _latch _whole_file _cache_hints wire catalog
         _flow _scope tokens stores budgets prompt_cache _bill report _token_settings ledger
         policies net
         _setting_limits _timeout_setting _settings _pipeline transports

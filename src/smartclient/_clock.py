@@ -56,16 +56,21 @@ def under_trio() -> bool:
 
 
 def checked_seconds(
-    name: str, seconds: object, *, most: int = MOST_SECONDS, hint: str = ""
+    name: str,
+    seconds: object,
+    *,
+    most: int = MOST_SECONDS,
+    kind: str = "seconds",
+    hint: str = "",
 ) -> float:
-    """A time to wait for, from what a caller gives as `name`.
+    """A time to wait for, from what a caller gives as `name`; a `kind` of value, as told.
 
     Raises:
         TypeError: It is no number.
         ValueError: It is not above 0, or longer than `most`; `hint` says what else to give.
     """
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise TypeError(f"{name} must be seconds, not {type(seconds).__name__}")
+        raise TypeError(f"{name} must be {kind}, not {type(seconds).__name__}")
     if not 0 < seconds <= most:
         what = f"{name} must be above 0 s and at most {most:,} s, not {shown(seconds)}"
         raise ValueError(f"{what}; {hint}" if hint else what)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ._call import Timeout
-from ._clock import MOST_SECONDS
+from ._clock import checked_seconds
 
 __all__ = ["timeout_of"]
 
@@ -38,11 +38,5 @@ def timeout_of(value: Any, default: Timeout) -> Timeout:
 
 
 def _check_seconds(name: str, value: Any) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be seconds or a Timeout, not {type(value).__name__}")
-    if not 0 < value <= MOST_SECONDS:
-        at_most = f" and at most {MOST_SECONDS:,} s" if value > MOST_SECONDS else ""
-        shown = f"{value:g}" if abs(value) < 10**300 else "more"
-        raise ValueError(f"{name} must be above 0 s{at_most}, not {shown}; use None for no limit")
+    if value is not None:
+        checked_seconds(name, value, kind="seconds or a Timeout", hint="use None for no limit")

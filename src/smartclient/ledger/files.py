@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterator, Sequence
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import BinaryIO, Literal, get_args
 
+from .._whole_file import replacing
 from .entry import Entry
 from .lines import encoded, entry_in
 
@@ -29,22 +28,13 @@ def write(path: Path, found: Sequence[Entry], form: Format) -> None:
     """
     if form not in get_args(Format):
         raise ValueError(f"format must be one of {', '.join(get_args(Format))}, not {form!r}")
-    with NamedTemporaryFile(
-        "w", encoding="utf-8", newline="", dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as file:
-        try:
-            if form == "csv":
-                from .sheet import write as write_rows
+    with replacing(path) as file:
+        if form == "csv":
+            from .sheet import write as write_rows
 
-                write_rows(file.file, found)
-            else:
-                file.writelines(encoded(entry).decode() for entry in found)
-            file.flush()
-            os.fsync(file.fileno())
-        except BaseException:
-            Path(file.name).unlink()
-            raise
-    Path(file.name).replace(path)
+            write_rows(file, found)
+        else:
+            file.writelines(encoded(entry).decode() for entry in found)
 
 
 def entries(path: Path) -> Iterator[Entry | None]:

@@ -15,6 +15,7 @@ from ..wire import Usage
 from ..wire.usage import MOST_TOKENS, changes_input
 from .calibration_file import read, write
 from .encodings import bare_name
+from .tally import listed
 from .values import TokenCount
 
 __all__ = ["Calibrator", "Lesson", "is_a_lesson"]
@@ -215,7 +216,7 @@ def is_a_lesson(reply: Mapping[str, Any]) -> bool:
     edited = reply.get("context_management")
     if isinstance(edited, Mapping) and edited.get("applied_edits"):
         return False
-    parts = [*_list(reply.get("content")), *_list(reply.get("output"))]
+    parts = [*listed(reply.get("content")), *listed(reply.get("output"))]
     return not any(isinstance(part, Mapping) and changes_input(part.get("type")) for part in parts)
 
 
@@ -224,7 +225,3 @@ def _prior(counted: TokenCount) -> float:
     high = max(counted.p95, counted.estimate, 1) / max(counted.p50, 1)
     found = log(high) / _Z if counted.source != "calibrated" else 0.1
     return max(_NARROWEST, min(1.0, found)) if isfinite(found) else 1.0
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else []

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
+
+from .._whole_file import replacing
 
 __all__ = ["FORMAT", "Row", "read", "write"]
 
@@ -21,17 +21,8 @@ Row = tuple[tuple[str, str, str], list[float]]
 def write(path: Path, rows: list[list[Any]]) -> None:
     """Put `rows` into `path`; who reads it sees the old file or the whole new one."""
     body = json.dumps({"format": FORMAT, "lessons": rows}, ensure_ascii=False)
-    with NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as file:
-        try:
-            file.write(body + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        except BaseException:
-            Path(file.name).unlink()
-            raise
-    Path(file.name).replace(path)
+    with replacing(path) as file:
+        file.write(body + "\n")
 
 
 def read(path: Path, numbers: int) -> list[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -85,7 +86,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch):
     def full(file):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(calibration_file.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
 
     with pytest.raises(OSError, match="No space left"):
         write(tmp_path / "calibration.json", [ROW])
