@@ -142,9 +142,9 @@ def _parser() -> argparse.ArgumentParser:
     for name, kind in _engine_options():
         flag = f"--{name.replace('_', '-')}"
         if kind is bool:
-            engine.add_argument(flag, action="store_true", default=None)
+            engine.add_argument(flag, action=argparse.BooleanOptionalAction, default=None)
         else:
-            engine.add_argument(flag, type=kind, metavar="N" if kind is int else "NAME")
+            engine.add_argument(flag, type=kind, metavar="NAME" if kind is str else "N")
     _add_faults(commands.add_parser("faults", help="list what the scripted server can break"))
     return parser
 
@@ -157,7 +157,13 @@ def _add_faults(faults: argparse.ArgumentParser) -> None:
 def _engine_options() -> list[tuple[str, Any]]:
     """Fields of `EngineConfig` with the type that reads them from the command line."""
     hints = get_type_hints(EngineConfig)
-    kinds: dict[Any, Any] = {int: int, int | None: int, bool: bool}
+    kinds: dict[Any, Any] = {
+        int: int,
+        int | None: int,
+        float: float,
+        float | None: float,
+        bool: bool,
+    }
     return [
         (one.name, kinds.get(hints[one.name], str))
         for one in fields(EngineConfig)

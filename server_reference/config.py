@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-__all__ = ["EngineConfig", "Numerics"]
+__all__ = ["EngineConfig", "Numerics", "Quantization", "WeightType"]
 
-Numerics = Literal["bf16", "fp32"]
+WeightType = Literal["bf16", "fp32"]
+Numerics = Literal["fast", "deterministic"]
+Quantization = Literal["int8", "int4"]
 
 _MOST = {
     "block_size": 2**20,
@@ -17,8 +20,19 @@ _MOST = {
     "max_step_tokens": 2**20,
     "max_prefill_share": 2**20,
     "max_queued": 2**20,
+    "max_queued_tokens": 2**40,
+    "lookahead": 1,
+    "num_draft_tokens": 64,
+    "traced_steps": 2**16,
     "threads": 1024,
     "seed": 2**63 - 1,
+}
+_LEAST = {"lookahead": 0, "num_draft_tokens": 0, "traced_steps": 0, "seed": 0}
+_OPTIONAL = ("num_blocks", "kv_memory_bytes", "max_queued_tokens", "max_queue_wait")
+_CHOICES = {
+    "dtype": get_args(WeightType),
+    "numerics": get_args(Numerics),
+    "quantize": (None, *get_args(Quantization)),
 }
 
 
@@ -27,18 +41,32 @@ class EngineConfig:
     """How one engine runs.
 
     Args:
-        model: `tiny`, `smollm2`, or the path of a GGUF file.
+        model: `tiny`, `smollm2`, the path of a GGUF file, or a folder with safetensors.
         block_size: Tokens per KV block.
         num_blocks: KV blocks in the pool; `None` derives them from `kv_memory_bytes`.
-        kv_memory_bytes: Memory for keys and values when `num_blocks` is `None`.
+        kv_memory_bytes: Memory for keys and values when `num_blocks` is `None`; `None`
+            takes a share of what is free.
         max_num_seqs: Sequences that run at once.
         max_step_tokens: Token budget of one step, decodes and prefills together.
         max_prefill_share: Tokens of one step that a single sequence may take, so that
             a long prompt cannot keep others from starting.
         max_queued: Sequences that may wait; further ones are refused.
-        dtype: Type of weights and KV cache. `fp32` is the exact one.
-        deterministic: Pad linear rows to a multiple of 16, so that a sequence's numbers
-            do not depend on what else is in the batch.
+        max_queued_tokens: Prompt tokens that may wait, likewise; `None` sets no limit.
+        max_queue_wait: Seconds that a sequence may wait to start; then it is refused.
+        watermark: Share of the pool that is left free when a sequence starts, so that
+            those that run can grow.
+        prefix_caching: Whether a prompt's beginning is looked for among computed blocks.
+        static_batching: Start sequences only when none runs, as engines did before
+            continuous batching; for comparison.
+        lookahead: 1 schedules a step before the tokens of the one before are known.
+        num_draft_tokens: Tokens that n-gram lookup may propose for one sequence and step;
+            0 turns speculation off.
+        dtype: Type of unquantised weights and of the KV cache. `fp32` is the exact one.
+        numerics: `fast`, or `deterministic`: a sequence's numbers do not depend on what
+            else is in the batch, at some cost.
+        quantize: Quantise the weights of a file that holds them unquantised.
+        one_copy: Keep quantised weights only, and not a bf16 copy for large batches.
+        traced_steps: Steps that are remembered for `smartclient-server explain`.
         threads: Threads of the CPU body.
         seed: Seed of sequences that bring none.
     """
@@ -46,13 +74,23 @@ class EngineConfig:
     model: str = "tiny"
     block_size: int = 16
     num_blocks: int | None = None
-    kv_memory_bytes: int = 1 << 30
+    kv_memory_bytes: int | None = None
     max_num_seqs: int = 64
     max_step_tokens: int = 512
     max_prefill_share: int = 256
     max_queued: int = 256
-    dtype: Numerics = "bf16"
-    deterministic: bool = False
+    max_queued_tokens: int | None = None
+    max_queue_wait: float | None = None
+    watermark: float = 0.01
+    prefix_caching: bool = True
+    static_batching: bool = False
+    lookahead: int = 0
+    num_draft_tokens: int = 0
+    dtype: WeightType = "bf16"
+    numerics: Numerics = "fast"
+    quantize: Quantization | None = None
+    one_copy: bool = False
+    traced_steps: int = 64
     threads: int = 1
     seed: int = 0
 
@@ -60,13 +98,24 @@ class EngineConfig:
         if not isinstance(self.model, str):
             raise ValueError(f"model must be a name or a path, not {self.model!r}")
         for name, most in _MOST.items():
-            value = getattr(self, name)
-            if name == "num_blocks" and value is None:
+            value, least = getattr(self, name), _LEAST.get(name, 1)
+            if name in _OPTIONAL and value is None:
                 continue
-            least = 0 if name == "seed" else 1
             if type(value) is not int or not least <= value <= most:
                 raise ValueError(f"{name} must be an integer from {least} to {most}, not {value!r}")
-        if not isinstance(self.deterministic, bool):
-            raise ValueError(f"deterministic must be True or False, not {self.deterministic!r}")
-        if self.dtype not in ("bf16", "fp32"):
-            raise ValueError(f"dtype must be 'bf16' or 'fp32', not {self.dtype!r}")
+        for name in ("prefix_caching", "static_batching", "one_copy"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False, not {getattr(self, name)!r}")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                listed = " or ".join(map(repr, choices))
+                raise ValueError(f"{name} must be {listed}, not {getattr(self, name)!r}")
+        if not _is_number(self.watermark) or not 0 <= self.watermark < 1:
+            raise ValueError(f"watermark must be at least 0 and below 1, not {self.watermark!r}")
+        wait = self.max_queue_wait
+        if wait is not None and not (_is_number(wait) and wait > 0):
+            raise ValueError(f"max_queue_wait must be a number of seconds above 0, not {wait!r}")
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]  # a number here

@@ -28,9 +28,10 @@ LINES = {
         """,
     "server_reference": """
         config core credentials
-        kernels kv
+        downloads kernels kv
         models
         engine scripted
+        processes
         api
         gateway
         __init__ __main__ pytest_plugin
@@ -47,7 +48,7 @@ STRANGERS = {
     "server_reference": {
         "kv": "kernels",  # arithmetic on integers
         "kernels": "kv",
-        "scripted": "engine",
+        "scripted": "engine processes",
     },
 }
 
@@ -74,11 +75,11 @@ PLACES = {
         "rich": "cli/",
     },
     "server_reference": {
-        "msgspec": "engine/ api/ gateway/ scripted/",
+        "msgspec": "processes/ api/ gateway/ scripted/",
         "httptools": "scripted/http1.py scripted/upstream.py",
         "h2": "scripted/http2_wire.py",
         "trustme": "scripted/tls.py",
-        "torch": "kernels/ models/ engine/",
+        "torch": "kernels/ models/ engine/ processes/worker.py",
         "triton": "kernels/",
         "numpy": "kernels/ models/ engine/",
         "gguf": "models/",
@@ -94,7 +95,7 @@ PLACES = {
 # What the front process imports or what only counts: no torch there, nor in anything they import.
 WITHOUT_TORCH = """
     config.py core.py credentials.py kv/ scripted/ api/ gateway/
-    engine/scheduler.py engine/process.py engine/detokenizer.py
+    engine/scheduler.py engine/detokenizer.py processes/process.py downloads/
     models/tokenizer.py models/chat_template.py models/registry.py
     """.split()
 

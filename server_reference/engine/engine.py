@@ -21,7 +21,7 @@ from .scheduler import RefusedError, Scheduled, Scheduler, Step
 
 __all__ = ["Engine", "RefusedError"]
 
-
+_DEFAULT_KV_BYTES = 1 << 30
 _NOT_NUMBERS = (
     "the model computed logits that are not numbers for this sequence; "
     "run it with dtype='fp32', or check the checkpoint"
@@ -247,15 +247,16 @@ def _num_blocks(model: ModelConfig, config: EngineConfig, dtype: torch.dtype) ->
     size = block_bytes(model, block_size=config.block_size, dtype=dtype)
     if config.num_blocks is not None:
         return _checked(config.num_blocks, size)
-    if config.kv_memory_bytes < size:
+    num_bytes = config.kv_memory_bytes or _DEFAULT_KV_BYTES
+    if num_bytes < size:
         raise ValueError(
-            f"kv_memory_bytes={config.kv_memory_bytes:,} holds no KV block: one of "
+            f"kv_memory_bytes={num_bytes:,} holds no KV block: one of "
             f"{config.block_size} tokens takes {size:,} bytes (2 x {model.num_layers} layers x "
             f"{model.num_kv_heads} heads x {model.head_dim} x {dtype.itemsize} bytes each); "
             f"raise kv_memory_bytes or lower block_size"
         )
     usable = config.max_num_seqs * -(-model.max_context // config.block_size)
-    return _checked(min(config.kv_memory_bytes // size, usable), size)
+    return _checked(min(num_bytes // size, usable), size)
 
 
 def _checked(num_blocks: int, size: int) -> int:

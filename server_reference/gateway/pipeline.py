@@ -14,9 +14,9 @@ from ..api.events import EndReason, Event, Failed, Finished, Started, TextDelta
 from ..api.record import CallRecord
 from ..api.service import Health, ModelCard
 from ..core import GenerateRequest, SamplingParams, SequenceUpdate
-from ..engine.process import EngineUnavailableError
 from ..models.chat_template import ChatTemplateError
 from ..models.registry import FrontModel
+from ..processes.process import EngineUnavailableError
 from .limits import Admission
 from .metering import Meter
 from .replicas import Replica

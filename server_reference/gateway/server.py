@@ -16,10 +16,10 @@ from hypercorn.config import Config
 
 from ..api.app import create_app
 from ..core import EngineStats
-from ..engine.process import EngineProcess, EngineStartError
 from ..models.chat_template import ChatTemplateError
 from ..models.gguf import GgufError
 from ..models.registry import FrontModel, ModelUnavailableError, front
+from ..processes.process import EngineProcess, EngineStartError
 from .app import Gateway
 from .auth import ApiKeys
 from .config import ServerConfig

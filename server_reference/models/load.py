@@ -39,7 +39,7 @@ def load(config: EngineConfig) -> LoadedModel:
     """
     files = resolve(config.model)
     dtype = _DTYPES[config.dtype]
-    pad_rows = _DETERMINISTIC_ROWS if config.deterministic else 1
+    pad_rows = _DETERMINISTIC_ROWS if config.numerics == "deterministic" else 1
     if files.gguf is None:
         transformer = Transformer(TINY, tiny_weights(dtype), pad_rows=pad_rows)
         return LoadedModel(transformer, ByteTokenizer(), files.name)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from . import smollm2
+from ..downloads import smollm2
+from ..downloads.smollm2 import ModelUnavailableError
 from .chat_template import CHATML, ChatTemplate
 from .gguf import GgufError, GgufFile
-from .smollm2 import ModelUnavailableError
 from .tokenizer import BpeTokenizer, ByteTokenizer, Tokenizer
 
 __all__ = [

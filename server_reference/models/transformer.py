@@ -6,13 +6,16 @@ caller's: `hidden` calls `attend` once per layer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from .linear import DenseLinear, Linear
 
 __all__ = ["Attend", "ModelConfig", "Transformer", "weight_shapes"]
 
@@ -101,11 +104,11 @@ def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
 @dataclass(frozen=True, slots=True)
 class _Layer:
     attention_norm: Tensor
-    qkv: Tensor
-    attention_out: Tensor
+    qkv: Linear
+    attention_out: Linear
     mlp_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
+    gate_up: Linear
+    down: Linear
 
 
 class Transformer:
@@ -113,9 +116,7 @@ class Transformer:
 
     Args:
         weights: As `weight_shapes` lists them, all of one dtype and on one device.
-        pad_rows: Every linear pads its row count up to a multiple of it, so that a row's
-            numbers do not depend on how many others there are: the matrix kernels take other
-            paths for few or ragged rows. 1 does not pad.
+        pad_rows: As `DenseLinear` takes it.
 
     Raises:
         ValueError: A weight is missing, or not of its shape.
@@ -124,17 +125,15 @@ class Transformer:
     def __init__(
         self, config: ModelConfig, weights: Mapping[str, Tensor], *, pad_rows: int = 1
     ) -> None:
-        if pad_rows < 1:
-            raise ValueError(f"pad_rows must be at least 1, not {pad_rows}")
         _check(config, weights)
         self.config = config
         self.weights = dict(weights)
         self.dtype = weights["embedding"].dtype
-        self._pad_rows = pad_rows
         self._embedding = weights["embedding"]
-        self._layers = [_layer(weights, at) for at in range(config.num_layers)]
+        linear = partial(DenseLinear, pad_rows=pad_rows)
+        self._layers = [_layer(weights, at, linear) for at in range(config.num_layers)]
         self._norm = weights["norm"].float()
-        self._head = weights["embedding" if config.tie_embeddings else "head"]
+        self._head = linear(weights["embedding" if config.tie_embeddings else "head"])
         self._cos, self._sin = _rotations(config, self._embedding.device)
 
     def hidden(self, token_ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
@@ -158,7 +157,7 @@ class Transformer:
             for at, layer in enumerate(self._layers):
                 q, k, v = self._project(layer, x, cos, sin)
                 attended = attend(at, q, k, v).reshape(len(x), -1)
-                x = x + self._linear(attended, layer.attention_out)
+                x = x + layer.attention_out(attended)
                 x = x + self._mlp(layer, x)
             return self._normalise(x, self._norm)
 
@@ -172,13 +171,13 @@ class Transformer:
             `[rows, vocab_size]`, fp32.
         """
         with torch.inference_mode():
-            return self._linear(hidden, self._head).float()
+            return self._head(hidden).float()
 
     def _project(
         self, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         config = self.config
-        rows = self._linear(self._normalise(x, layer.attention_norm), layer.qkv)
+        rows = layer.qkv(self._normalise(x, layer.attention_norm))
         heads = rows.view(len(x), -1, config.head_dim)
         num_rotated = config.num_q_heads + config.num_kv_heads
         rotated = _rotate(heads[:, :num_rotated], cos, sin)
@@ -186,26 +185,25 @@ class Transformer:
         return q, k, heads[:, num_rotated:]
 
     def _mlp(self, layer: _Layer, x: Tensor) -> Tensor:
-        both = self._linear(self._normalise(x, layer.mlp_norm), layer.gate_up)
+        both = layer.gate_up(self._normalise(x, layer.mlp_norm))
         gate, up = both.chunk(2, dim=-1)
-        return self._linear(functional.silu(gate) * up, layer.down)
+        return layer.down(functional.silu(gate) * up)
 
     def _normalise(self, x: Tensor, weight: Tensor) -> Tensor:
         normal = functional.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)
         return normal.to(self.dtype)
 
-    def _linear(self, x: Tensor, weight: Tensor) -> Tensor:
-        num_rows = len(x)
-        missing = -num_rows % self._pad_rows
-        if missing:
-            return functional.linear(functional.pad(x, (0, 0, 0, missing)), weight)[:num_rows]
-        return functional.linear(x, weight)
 
-
-def _layer(weights: Mapping[str, Tensor], at: int) -> _Layer:
+def _layer(weights: Mapping[str, Tensor], at: int, linear: Callable[[Tensor], Linear]) -> _Layer:
     own = {name: weights[f"layers.{at}.{name}"] for name in _Layer.__slots__}
-    norms = {name: weight.float() for name, weight in own.items() if name.endswith("_norm")}
-    return _Layer(**own | norms)
+    return _Layer(
+        attention_norm=own["attention_norm"].float(),
+        qkv=linear(own["qkv"]),
+        attention_out=linear(own["attention_out"]),
+        mlp_norm=own["mlp_norm"].float(),
+        gate_up=linear(own["gate_up"]),
+        down=linear(own["down"]),
+    )
 
 
 def _check(config: ModelConfig, weights: Mapping[str, Tensor]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .cache import atomic_writer, cache_dir
+from ..downloads.cache import atomic_writer, cache_dir
 from .transformer import ModelConfig, weight_shapes
 
 __all__ = ["cached_weights"]

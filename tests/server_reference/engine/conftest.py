@@ -16,7 +16,7 @@ from server_reference.engine.engine import Engine
 from server_reference.engine.model_runner import LogitsObserver
 from server_reference.models.load import LoadedModel, load
 
-EXACT = EngineConfig(model="tiny", dtype="fp32", deterministic=True, num_blocks=64)
+EXACT = EngineConfig(model="tiny", dtype="fp32", numerics="deterministic", num_blocks=64)
 
 
 @dataclass

@@ -153,7 +153,7 @@ def test_sixty_four_greedy_tokens_equal_those_of_transformers(
 
     Its choice after each of our tokens being our next one, its greedy output is ours.
     """
-    model = load(EngineConfig(model="smollm2", dtype="fp32", deterministic=True))
+    model = load(EngineConfig(model="smollm2", dtype="fp32", numerics="deterministic"))
     prompts = {id: model.tokenizer.encode(text) for id, text in PROMPTS.items()}
     engine, recorder = an_engine(model, num_blocks=8, max_prefill_share=7)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from server_reference.core import EngineStats, GenerateRequest, SequenceUpdate, StageTimes
-from server_reference.engine.process import EngineUnavailableError
+from server_reference.processes.process import EngineUnavailableError
 
 
 @dataclass

@@ -42,7 +42,7 @@ def test_an_unknown_option_is_answered_with_the_nearest(name, near):
         pytest.param({"threads": True}, id="engine-boolean"),
         pytest.param({"threads": 99_999_999}, id="engine-too-many"),
         pytest.param({"seed": 2**80}, id="engine-seed-too-long"),
-        pytest.param({"deterministic": "yes"}, id="engine-no-boolean"),
+        pytest.param({"one_copy": "yes"}, id="engine-no-boolean"),
         pytest.param({"dtype": None}, id="engine-no-dtype"),
     ],
 )

@@ -61,7 +61,7 @@ def test_a_missing_or_foreign_file_is_a_typed_error(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def smollm2(smollm2_gguf: Path) -> LoadedModel:
-    return load(EngineConfig(model="smollm2", dtype="fp32", deterministic=True))
+    return load(EngineConfig(model="smollm2", dtype="fp32", numerics="deterministic"))
 
 
 @pytest.mark.smollm2

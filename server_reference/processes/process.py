@@ -37,7 +37,7 @@ __all__ = ["EngineProcess", "EngineStartError", "EngineUnavailableError"]
 
 _log = logging.getLogger(__name__)
 
-_WORKER = (sys.executable, "-P", "-m", "server_reference.engine.worker")
+_WORKER = (sys.executable, "-P", "-m", "server_reference.processes.worker")
 _RECEIVE_BYTES = 1 << 20
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 30.0
 _TICKS = 10

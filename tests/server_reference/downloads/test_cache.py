@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from server_reference.models.cache import atomic_writer, cache_dir
+from server_reference.downloads.cache import atomic_writer, cache_dir
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The engine's own process: takes requests from a socket, steps, sends what each step made.
 
-Run as `python -m server_reference.engine.worker FD` by `process.py`, which sets the
+Run as `python -m server_reference.processes.worker FD` by `process.py`, which sets the
 environment (thread count, OpenMP wait policy) before torch is imported here. The process
 lives as long as its socket: when the front goes away, so does it.
 """
@@ -197,8 +197,8 @@ def _load(channel: Channel, config: EngineConfig) -> Steps:
     import torch
 
     torch.set_num_threads(config.threads)
+    from ..engine.engine import Engine
     from ..models.load import load
-    from .engine import Engine
 
     channel.send(Loading(f"loading {config.model}"))
     return Engine(load(config), config)

@@ -11,7 +11,7 @@ import pytest
 
 from server_reference.config import EngineConfig
 from server_reference.core import GenerateRequest, SamplingParams
-from server_reference.engine.process import (
+from server_reference.processes.process import (
     EngineProcess,
     EngineStartError,
     EngineUnavailableError,
@@ -223,7 +223,7 @@ def test_the_worker_ends_when_its_front_is_killed():
     front = f"""
 import asyncio, os, sys
 from server_reference.config import EngineConfig
-from server_reference.engine.process import EngineProcess
+from server_reference.processes.process import EngineProcess
 
 async def main():
     engine = EngineProcess(EngineConfig(), worker={FAKE!r})
@@ -244,6 +244,6 @@ asyncio.run(main())
 
 
 def test_the_client_never_imports_torch():
-    code = "import sys, server_reference.engine.process; sys.exit('torch' in sys.modules)"
+    code = "import sys, server_reference.processes.process; sys.exit('torch' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,7 +12,7 @@ from server_reference.core import (
     SequenceUpdate,
     StageTimes,
 )
-from server_reference.engine.frames import (
+from server_reference.processes.frames import (
     FrameBuffer,
     Hello,
     Loading,

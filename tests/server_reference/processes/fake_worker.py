@@ -9,7 +9,7 @@ import sys
 import time
 
 from server_reference.core import EngineStats, GenerateRequest, SequenceUpdate, StageTimes
-from server_reference.engine.frames import (
+from server_reference.processes.frames import (
     FrameBuffer,
     Hello,
     Loading,
@@ -18,7 +18,7 @@ from server_reference.engine.frames import (
     frame,
     to_engine,
 )
-from server_reference.engine.worker import Channel, Worker, watch
+from server_reference.processes.worker import Channel, Worker, watch
 
 __all__ = ["DIE", "GARBLE", "HANG", "RAISE", "REFUSE", "SLOW", "CountingEngine"]
 

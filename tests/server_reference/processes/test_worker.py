@@ -7,9 +7,9 @@ import socket
 import pytest
 
 from server_reference.core import GenerateRequest, SamplingParams
-from server_reference.engine.frames import FrameBuffer, Stop, Work, frame, from_engine
-from server_reference.engine.worker import Channel, Worker
-from tests.server_reference.engine.fake_worker import RAISE, CountingEngine
+from server_reference.processes.frames import FrameBuffer, Stop, Work, frame, from_engine
+from server_reference.processes.worker import Channel, Worker
+from tests.server_reference.processes.fake_worker import RAISE, CountingEngine
 
 
 def a_request(id, *, first=1):
