@@ -6,7 +6,8 @@ Fields have the names of `config.json`; a GGUF file's are translated to them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
@@ -53,6 +54,11 @@ FAMILIES = {
 }
 
 
+_ROPE_NUMBERS = (
+    "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow", "attention_factor",
+)  # fmt: skip
+
+
 def measures(
     fields: Metadata,
     family: Family,
@@ -73,7 +79,7 @@ def measures(
     head_dim = fields.integer("head_dim", hidden_size // max(num_q_heads, 1))
     windows = _windows(fields, family)
     gemma = _gemma(fields, hidden_size, head_dim) if family.is_gemma else {}
-    try:
+    with _about(fields.path):
         return ModelConfig(
             num_layers=fields.integer("num_hidden_layers"),
             hidden_size=hidden_size,
@@ -95,10 +101,6 @@ def measures(
             logit_soft_cap=fields.number("final_logit_softcapping", 0.0) or None,
             **gemma,
         )
-    except ModelFileError:
-        raise
-    except ValueError as error:
-        raise ModelFileError(f"{fields.path}: {error}") from error
 
 
 def _gemma(fields: Metadata, hidden_size: int, head_dim: int) -> dict[str, Any]:
@@ -137,24 +139,27 @@ def rope_scaling(path: Path, fields: Metadata, *, max_context: int) -> RopeScali
             f"{path}: the rope kind {kind!r} is not supported; {', '.join(get_args(RopeKind))} are"
         )
     original = fields.number("original_max_position_embeddings", max_context)
-    magnitude = fields.number("attention_factor", 0.0) or None
     factor = fields.number("factor", max_context / original if kind == "yarn" else None)
+    numbers = {name: fields.number(name) for name in _ROPE_NUMBERS if name in fields}
     scales = fields.number("mscale", 0.0), fields.number("mscale_all_dim", 0.0)
-    if magnitude is None and all(scales):
+    if all(scales) and "attention_factor" not in numbers:
         above, below = (0.1 * scale * math.log(max(factor, 1)) + 1 for scale in scales)
-        magnitude = above / below
-    try:
+        numbers["attention_factor"] = above / below
+    with _about(path):
         return RopeScaling(
             kind=kind,  # type: ignore[arg-type]  # one of them
             factor=factor,
             original_context=original,
-            low_freq_factor=fields.number("low_freq_factor", 1.0),
-            high_freq_factor=fields.number("high_freq_factor", 4.0),
-            beta_fast=fields.number("beta_fast", 32.0),
-            beta_slow=fields.number("beta_slow", 1.0),
-            attention_factor=magnitude,
             truncate=fields.flag("truncate", default=True),
+            **numbers,
         )
+
+
+@contextmanager
+def _about(path: Path) -> Iterator[None]:
+    """Say of which file it is that a number does not fit."""
+    try:
+        yield
     except ModelFileError:
         raise
     except ValueError as error:

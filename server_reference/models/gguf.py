@@ -86,7 +86,8 @@ class Metadata:
         inner = self.values.get(key) or {}
         if not isinstance(inner, dict):
             raise self._wrong(key, "an object", inner)
-        return Metadata(self.path, inner, error=self._error)
+        known = {name: value for name, value in inner.items() if value is not None}
+        return Metadata(self.path, known, error=self._error)
 
     def text(self, key: str, default: str | None = None) -> str:
         value = self._get(key, default)

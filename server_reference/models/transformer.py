@@ -163,25 +163,33 @@ class Transformer:
     Args:
         weights: As `weight_shapes` lists them, all of one dtype and on one device; others
             are left alone.
-        pad_rows: As `DenseLinear` takes it.
+        linears: Products that take the place of the matrices of their names in `weights`,
+            and of their biases; `head` names the head even where it is tied.
+        pad_rows: Of the other products, as `DenseLinear` takes it.
 
     Raises:
         ValueError: A weight is missing, or not of its shape.
     """
 
     def __init__(
-        self, config: ModelConfig, weights: Mapping[str, Tensor], *, pad_rows: int = 1
+        self,
+        config: ModelConfig,
+        weights: Mapping[str, Tensor],
+        *,
+        linears: Mapping[str, Linear] | None = None,
+        pad_rows: int = 1,
     ) -> None:
-        _check(config, weights)
+        self._linears = linears or {}
+        _check(config, weights, self._linears)
         self.config = config
-        self.weights = {name: weights[name] for name in weight_shapes(config)}
+        self.weights = {name: weights[name] for name in weight_shapes(config) if name in weights}
         self.dtype = weights["embedding"].dtype
         self._embedding = weights["embedding"]
-        self._linear = partial(DenseLinear, pad_rows=pad_rows)
-        self._rotations = _rotations(config, self._embedding.device)
+        self._pad_rows = pad_rows
         self._layers = [self._layer(at) for at in range(config.num_layers)]
         self._norm = self._norm_weight("norm")
-        self._head = self._linear(weights["embedding" if config.tie_embeddings else "head"])
+        self._head = self._linear("head")
+        self._rotations = _rotations(config, self._embedding.device)
         self._activate = _ACTIVATIONS[config.activation]
 
     def hidden(self, token_ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
@@ -227,23 +235,26 @@ class Transformer:
             return scores if cap is None else torch.tanh(scores / cap) * cap
 
     def _layer(self, at: int) -> _Layer:
-        own = {
-            name.removeprefix(f"layers.{at}."): weight
-            for name, weight in self.weights.items()
-            if name.startswith(f"layers.{at}.")
-        }
-        norms = [name for name in own if name.endswith("norm")]
+        prefix = f"layers.{at}."
+        own = [name.removeprefix(prefix) for name in self.weights if name.startswith(prefix)]
         return _Layer(
-            qkv=self._linear(own["qkv"], own.get("qkv_bias")),
-            attention_out=self._linear(own["attention_out"]),
-            gate_up=self._linear(own["gate_up"]),
-            down=self._linear(own["down"]),
-            norms={name: self._norm_weight(f"layers.{at}.{name}") for name in norms},
+            qkv=self._linear(prefix + "qkv"),
+            attention_out=self._linear(prefix + "attention_out"),
+            gate_up=self._linear(prefix + "gate_up"),
+            down=self._linear(prefix + "down"),
+            norms={name: self._norm_weight(prefix + name) for name in own if name.endswith("norm")},
             turns=-1 if self.config.window(at) is not None else 0,
         )
 
     def _norm_weight(self, name: str) -> Tensor:
         return self.weights[name].float() + self.config.norm_offset
+
+    def _linear(self, name: str) -> Linear:
+        if name in self._linears:
+            return self._linears[name]
+        tied = name == "head" and self.config.tie_embeddings
+        weight = self.weights["embedding" if tied else name]
+        return DenseLinear(weight, self.weights.get(f"{name}_bias"), pad_rows=self._pad_rows)
 
     def _project(
         self, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor
@@ -281,13 +292,19 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def _check(config: ModelConfig, weights: Mapping[str, Tensor]) -> None:
+def _check(
+    config: ModelConfig, weights: Mapping[str, Tensor], linears: Mapping[str, Linear]
+) -> None:
     for name, shape in weight_shapes(config).items():
-        if name not in weights:
+        if name in linears:
+            found = [linears[name].out_features, linears[name].in_features]
+        elif name in weights:
+            found = list(weights[name].shape)
+        else:
             raise ValueError(f"the weight {name!r} is missing")
-        if weights[name].shape != shape:
+        if found != list(shape):
             raise ValueError(
-                f"the weight {name!r} has the shape {list(weights[name].shape)}, "
+                f"the weight {name!r} has the shape {found}, "
                 f"but the model's measures ask for {list(shape)}"
             )
 
