@@ -46,6 +46,10 @@ class ModelConfig:
         max_context: Positions that it was made for.
         rope_theta: Base of the rotary frequencies.
         tie_embeddings: The head is the embedding matrix.
+        windows: Of each layer, how many tokens a query sees, itself included, or `None` for
+            all before it; empty: every layer sees all.
+        attention_scale: Factor on the scores; `None` takes `head_dim**-0.5`.
+        attention_soft_cap: Scores are bent to stay within plus and minus this.
 
     Raises:
         ValueError: A measure is not positive, or the heads do not divide.
@@ -62,12 +66,21 @@ class ModelConfig:
     rope_theta: float
     rms_norm_eps: float
     tie_embeddings: bool
+    windows: tuple[int | None, ...] = ()
+    attention_scale: float | None = None
+    attention_soft_cap: float | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value <= 0 and field.name != "tie_embeddings":
-                raise ValueError(f"{field.name} must be positive, not {value}")
+        measures = {field.name: getattr(self, field.name) for field in fields(self)}
+        measures |= {f"windows[{at}]": window for at, window in enumerate(self.windows)}
+        for name, value in measures.items():
+            if name not in ("tie_embeddings", "windows") and value is not None and value <= 0:
+                raise ValueError(f"{name} must be positive, not {value}")
+        if self.windows and len(self.windows) != self.num_layers:
+            raise ValueError(
+                f"windows has {len(self.windows)} entries for {self.num_layers} layers; give one "
+                f"for each layer, or none"
+            )
         if self.num_q_heads % self.num_kv_heads:
             raise ValueError(
                 f"num_q_heads ({self.num_q_heads}) must be a multiple of num_kv_heads "
@@ -75,6 +88,10 @@ class ModelConfig:
             )
         if self.head_dim % 2:
             raise ValueError(f"head_dim ({self.head_dim}) must be even: rope turns pairs")
+
+    def window(self, layer: int) -> int | None:
+        """Tokens that a query of this layer sees, itself included; `None`: all."""
+        return self.windows[layer] if self.windows else None
 
 
 def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
