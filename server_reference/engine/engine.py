@@ -16,7 +16,7 @@ from ..models.load import LoadedModel
 from ..models.transformer import ModelConfig
 from .attention_backends import TorchAttention, block_bytes
 from .detokenizer import Detokenizer
-from .model_runner import LogitsObserver, ModelRunner
+from .model_runner import Flight, LogitsObserver, ModelRunner
 from .scheduler import RefusedError, Scheduled, Scheduler, Step
 
 __all__ = ["Engine", "RefusedError"]
@@ -123,6 +123,7 @@ class Engine:
             model.transformer,
             attention,
             block_size=config.block_size,
+            max_num_seqs=config.max_num_seqs,
             seed=config.seed,
             on_logits=on_logits,
         )
@@ -131,10 +132,12 @@ class Engine:
         self._clock = clock
         self._live: dict[str, _Live] = {}
         self._arrivals = 0
+        self._lookahead = config.lookahead
+        self._in_flight: Flight | None = None
 
     @property
     def has_work(self) -> bool:
-        return bool(self._live)
+        return bool(self._live) or self._in_flight is not None
 
     def add(self, request: GenerateRequest) -> None:
         """Queue a request.
@@ -177,15 +180,45 @@ class Engine:
         step = self.scheduler.schedule()
         updates = self._refuse()
         if not step.scheduled:
-            return updates
+            return updates + self._finish()
         self._note_start(step)
-        tokens = self._runner.run(step)
+        try:
+            updates += self._run(step)
+        except BaseException:
+            self.scheduler.cancel(step)
+            raise
+        return updates if self._lookahead else updates + self._finish()
+
+    def _run(self, step: Step) -> list[SequenceUpdate]:
+        """Launch and sample a step; meanwhile publish the one before."""
+        flight = self._runner.launch(step)
+        needs_host = self._needs_host(flight)
+        if not needs_host:
+            self._runner.sample(flight)
+        updates = self._finish()
+        if needs_host:  # its rules ask for tokens that only now are known
+            self._runner.sample(flight)
+        self._in_flight = flight
+        return updates
+
+    def _needs_host(self, flight: Flight) -> bool:
+        """Whether some row can be drawn only once the tokens before it are known here."""
+        return False
+
+    def _finish(self) -> list[SequenceUpdate]:
+        """Wait for the step in flight, and publish what it sampled."""
+        flight, self._in_flight = self._in_flight, None
+        if flight is None:
+            return []
+        tokens = self._runner.collect(flight)
+        step = flight.step
         self.scheduler.commit(step)
-        tokens += [(entry.sequence, None) for entry in step.scheduled if _is_prefill_only(entry)]
+        tokens += [(entry, None) for entry in step.scheduled if _is_prefill_only(entry)]
         now = self._clock()
-        for sequence, token in tokens:
-            live = self._live.get(sequence.id)
-            if live is not None and live.sequence is sequence:  # else aborted meanwhile: `commit`
+        updates = []
+        for entry, token in tokens:
+            live = self._live.get(entry.sequence.id)
+            if live is not None and live.sequence is entry.sequence:  # else it ended meanwhile
                 updates.append(self._publish(live, token, now))
         return updates
 
