@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from .gguf import GgufError, GgufFile
 from .transformer import ModelConfig
 
-__all__ = ["config_of", "weights_of"]
+__all__ = ["Part", "config_of", "parts_of", "weights_of"]
 
 _ARCHITECTURE = "llama"
 _TOP = {"token_embd.weight", "output_norm.weight", "output.weight"}
@@ -111,6 +112,39 @@ def weights_of(file: GgufFile, config: ModelConfig, dtype: torch.dtype) -> dict[
     return {
         name: torch.from_numpy(np.array(values)).to(dtype) for name, values in _named(file, config)
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A tensor of the file that gives a weight some of its rows, or all; `rows`: their order."""
+
+    tensor: str
+    rows: NDArray[np.intp] | None = None
+
+
+def parts_of(config: ModelConfig) -> dict[str, tuple[Part, ...]]:
+    """The tensors that lie one below the other in each matrix."""
+    parts: dict[str, tuple[Part, ...]] = {"embedding": (Part("token_embd.weight"),)}
+    parts["head"] = parts["embedding"] if config.tie_embeddings else (Part("output.weight"),)
+
+    def halves(count: int) -> NDArray[np.intp]:
+        pairs = np.arange(count * config.head_dim).reshape(-1, config.head_dim // 2, 2)
+        return pairs.swapaxes(1, 2).reshape(-1)
+
+    for at in range(config.num_layers):
+        layer, blk = f"layers.{at}", f"blk.{at}"
+        parts[f"{layer}.qkv"] = (
+            Part(f"{blk}.attn_q.weight", halves(config.num_q_heads)),
+            Part(f"{blk}.attn_k.weight", halves(config.num_kv_heads)),
+            Part(f"{blk}.attn_v.weight"),
+        )
+        parts[f"{layer}.attention_out"] = (Part(f"{blk}.attn_output.weight"),)
+        parts[f"{layer}.gate_up"] = (
+            Part(f"{blk}.ffn_gate.weight"),
+            Part(f"{blk}.ffn_up.weight"),
+        )
+        parts[f"{layer}.down"] = (Part(f"{blk}.ffn_down.weight"),)
+    return parts
 
 
 def _named(file: GgufFile, config: ModelConfig) -> Iterator[tuple[str, NDArray[np.float32]]]:
