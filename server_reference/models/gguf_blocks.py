@@ -15,8 +15,8 @@ from gguf.quants import Q4_K
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .families import Part
 from .gguf import GgufFile
-from .llama_gguf import Part
 from .quantized import GROUP, Codes, Form, packed
 
 __all__ = ["form_of", "quantized_of"]

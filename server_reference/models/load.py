@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -12,9 +11,16 @@ from torch import Tensor
 from ..config import EngineConfig
 from .gguf import GgufFile
 from .gguf_blocks import form_of, quantized_of
-from .llama_gguf import config_of, parts_of, weights_of
-from .numerics import asked_forms, check_config, computes_quantized, linears_of, matrices
-from .quantized import Form, packed
+from .gguf_models import config_of, parts_of, weights_of
+from .numerics import (
+    asked_forms,
+    check_config,
+    computes_quantized,
+    linears_of,
+    matrices,
+    quantized,
+)
+from .quantized import Form
 from .registry import resolve
 from .tiny import TINY, tiny_weights
 from .tokenizer import BpeTokenizer, ByteTokenizer, Tokenizer
@@ -50,67 +56,43 @@ def load(config: EngineConfig) -> LoadedModel:
     check_config(config)
     torch.set_num_threads(config.threads)
     files = resolve(config.model)
-    file = None if files.gguf is None else GgufFile(files.gguf)
-    model = TINY if file is None else config_of(file)
-    held = _held(file, model) if computes_quantized(config) else {}
-    forms = asked_forms(model, config.quantize, held)
-
-    def convert() -> dict[str, Tensor]:
-        dtype = _DTYPES[config.dtype]
-        weights = tiny_weights(dtype) if file is None else weights_of(file, model, dtype)
-        return weights | _quantized(file, model, weights, forms, held, one_copy=config.one_copy)
-
-    weights = convert() if file is None else _cached(file, model, config, forms, convert)
+    tokenizer: Tokenizer
+    if files.gguf is None:
+        model, tokenizer = TINY, ByteTokenizer()
+        forms = asked_forms(model, config.quantize, {})
+        weights = quantized(config, model, tiny_weights(_DTYPES[config.dtype]), forms)
+    else:
+        file = GgufFile(files.gguf)
+        model, tokenizer = config_of(file), BpeTokenizer(file)
+        forms, weights = _of_gguf(config, file, model)
     linears, numerics = linears_of(config, model, weights, forms)
     _logger.info("%s is computed in %s", files.name, numerics)
     transformer = Transformer(model, weights, linears=linears)
-    tokenizer = ByteTokenizer() if file is None else BpeTokenizer(file)
     return LoadedModel(transformer, tokenizer, files.name, numerics)
 
 
-def _cached(
-    file: GgufFile,
-    model: ModelConfig,
-    config: EngineConfig,
-    forms: Mapping[str, Form],
-    convert: Callable[[], dict[str, Tensor]],
-) -> dict[str, Tensor]:
+def _of_gguf(
+    config: EngineConfig, file: GgufFile, model: ModelConfig
+) -> tuple[dict[str, Form], dict[str, Tensor]]:
+    """What is computed quantised, and all weights, from the cache if they can be."""
+    parts = parts_of(file, model)
+    held: dict[str, Form] = {}
+    if computes_quantized(config):
+        found = {name: form_of(file, parts[weight]) for name, weight in matrices(model).items()}
+        held = {name: form for name, form in found.items() if form is not None}
+    forms = asked_forms(model, config.quantize, held)
+
+    def read(name: str) -> tuple[Tensor, Tensor] | None:
+        own = parts[matrices(model)[name]]
+        return quantized_of(file, own, forms[name]) if name in held else None
+
+    def convert() -> dict[str, Tensor]:
+        dense = weights_of(file, model, _DTYPES[config.dtype])
+        return quantized(config, model, dense, forms, read)
+
     asked: dict[str, object] = {"shapes": weight_shapes(model), "forms": forms}
     name: str = config.dtype
     if forms:  # their weights are in the order in which this torch packs them on this CPU
         asked |= {"torch": str(torch.__version__), "cpu": torch.backends.cpu.get_cpu_capability()}
         name += f"-{config.quantize or 'held'}{'-one-copy' if config.one_copy else ''}"
-    return cached_weights(file.path, asked, convert, name=name)
-
-
-def _held(file: GgufFile | None, model: ModelConfig) -> dict[str, Form]:
-    """The matrices that the file holds quantised, and what they can be computed in."""
-    if file is None:
-        return {}
-    parts = parts_of(model)
-    found = {name: form_of(file, parts[name]) for name in matrices(model)}
-    return {name: form for name, form in found.items() if form is not None}
-
-
-def _quantized(
-    file: GgufFile | None,
-    model: ModelConfig,
-    weights: dict[str, Tensor],
-    forms: Mapping[str, Form],
-    held: Mapping[str, Form],
-    *,
-    one_copy: bool,
-) -> dict[str, Tensor]:
-    """Weights and scales of what is computed quantised; with `one_copy` they replace others."""
-    parts = parts_of(model)
-    found = {}
-    for name, form in forms.items():
-        source = "embedding" if name == "head" and model.tie_embeddings else name
-        if file is not None and name in held:
-            own = quantized_of(file, parts[name], form)
-        else:
-            own = packed(weights[source], form)
-        found[f"{name}.weights"], found[f"{name}.scales"] = own
-        if one_copy and source != "embedding":
-            del weights[source]
-    return found
+    return forms, cached_weights(file.path, asked, convert, name=name)

@@ -6,7 +6,7 @@ import json
 import logging
 import platform
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -33,6 +33,7 @@ _PRODUCTS = {"qkv", "attention_out", "gate_up", "down", "head"}
 _TILE_ROWS = 16
 _ROW_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _ROUNDS = 3
+_WIDE = 32_768
 _TIMED = 32  # matrices of a shape: more than the caches next to a core hold, as in a step
 _ERROR_SHARES = {"bf16": 0.01, "int8": 0.02, "int4": 0.15}
 
@@ -58,15 +59,10 @@ def computes_quantized(config: EngineConfig) -> bool:
     return config.dtype == "bf16" and config.numerics == "fast"
 
 
-def matrices(model: ModelConfig) -> dict[str, tuple[int, int]]:
-    """The products of a model, a tied head too: `[out_features, in_features]`."""
-    shapes = weight_shapes(model)
-    shapes.setdefault("head", shapes["embedding"])
-    return {
-        name: (shape[0], shape[1])
-        for name, shape in shapes.items()
-        if name.rpartition(".")[2] in _PRODUCTS
-    }
+def matrices(model: ModelConfig) -> dict[str, str]:
+    """The products of a model, and the weight of each: a tied head's is the embedding."""
+    found = {name: name for name in weight_shapes(model) if name.rpartition(".")[2] in _PRODUCTS}
+    return found | {"head": "embedding" if model.tie_embeddings else "head"}
 
 
 def asked_forms(
@@ -79,12 +75,33 @@ def asked_forms(
         held: What the file holds quantised.
     """
     forms: dict[str, Form] = {}
-    for name, (out_features, in_features) in matrices(model).items():
+    for name, weight in matrices(model).items():
         form = held.get(name, "int8" if quantize and name == "head" else quantize)
         if form is not None:
-            fits_int4 = out_features % GROUP == 0 and in_features % GROUP == 0
+            fits_int4 = all(size % GROUP == 0 for size in weight_shapes(model)[weight])
             forms[name] = form if fits_int4 else "int8"
     return forms
+
+
+def quantized(
+    config: EngineConfig,
+    model: ModelConfig,
+    weights: dict[str, Tensor],
+    forms: Mapping[str, Form],
+    read: Callable[[str], tuple[Tensor, Tensor] | None] = lambda name: None,
+) -> dict[str, Tensor]:
+    """Add to dense weights what `linears_of` wants of the products that are in `forms`.
+
+    Args:
+        read: Gives a product's weights and scales as the file holds them, or `None`.
+    """
+    sources = matrices(model)
+    for name, form in forms.items():
+        own = read(name) or packed(weights[sources[name]], form)
+        weights[f"{name}.weights"], weights[f"{name}.scales"] = own
+        if config.one_copy and sources[name] != "embedding":
+            del weights[sources[name]]
+    return weights
 
 
 def linears_of(
@@ -102,18 +119,14 @@ def linears_of(
     Raises:
         NumericsError: Rows would depend on each other where they must not.
     """
-    shapes = matrices(model)
-    tied = {"head": "embedding"} if model.tie_embeddings else {}
-    many = {}
-    for name in shapes:
-        if not (config.one_copy and name in forms):
-            weight = weights[tied.get(name, name)]
-            many[name] = _dense(config, weight, weights.get(f"{name}_bias"))
+    many = {
+        name: _dense(config, weights[weight], weights.get(f"{name}_bias"))
+        for name, weight in matrices(model).items()
+        if not (config.one_copy and name in forms)
+    }
     if not computes_quantized(config):
         if config.numerics == "deterministic":
-            head = shapes.pop("head")
-            check_rows(config, set(shapes.values()), most_rows=config.max_step_tokens)
-            check_rows(config, [head], most_rows=config.max_num_seqs)
+            check_rows(config, {(one.out_features, one.in_features) for one in many.values()})
         rows = f", {_TILE_ROWS} rows at a time" * (config.numerics == "deterministic")
         return many, f"{config.numerics}: {config.dtype}{rows}; KV {config.dtype}"
     few = {
@@ -121,10 +134,10 @@ def linears_of(
         for name, form in forms.items()
         if config.one_copy or not why_not(form)
     }
-    most = _row_counts(shapes, forms, few, many)
+    most = _row_counts(forms, few, many)
     linears = many | few
     for name in few.keys() & many.keys():
-        switch = most[_group(forms[name], shapes[name])]
+        switch = most[_group(forms[name], few[name])]
         linears[name] = SwitchedLinear(few[name], many[name], most=switch)
     return linears, _line(config, linears, {name: forms[name] for name in few}, most)
 
@@ -146,8 +159,8 @@ def _quantized(form: Form, name: str, weights: Mapping[str, Tensor]) -> Linear:
     return Int8Linear(*own, out_dtype=torch.float32 if name == "head" else torch.bfloat16)
 
 
-def _group(form: str, shape: tuple[int, int]) -> str:
-    return f"{form} {shape[0]}x{shape[1]}"
+def _group(form: str, linear: Linear) -> str:
+    return f"{form} {linear.out_features}x{linear.in_features}"
 
 
 def _line(
@@ -159,7 +172,7 @@ def _line(
     dense = "bf16" if config.one_copy or why_not("bf16") else "packed bf16"
     counts: dict[str, int] = {}
     for name, linear in linears.items():
-        group = _group(forms.get(name, dense), (linear.out_features, linear.in_features))
+        group = _group(forms.get(name, dense), linear)
         if group in most:
             group += f" up to {most[group]} rows, {dense} above"
         counts[group] = counts.get(group, 0) + 1
@@ -202,16 +215,15 @@ def _error_share(form: str) -> float:
 
 
 def _row_counts(
-    shapes: Mapping[str, tuple[int, int]],
     forms: Mapping[str, Form],
     few: Mapping[str, Linear],
     many: Mapping[str, Linear],
 ) -> dict[str, int]:
     """Of each form and shape, up to how many rows it is faster than bf16; measured once."""
     groups: dict[str, list[str]] = {}
-    for name in shapes:
-        if name in few and name in many:
-            groups.setdefault(_group(forms[name], shapes[name]), []).append(name)
+    for name in few:
+        if name in many:
+            groups.setdefault(_group(forms[name], few[name]), []).append(name)
     path = cache_dir() / "weights" / "row-counts.json"
     known = _read(path)
     machine = f"{_cpu()}, torch {torch.__version__}, {torch.get_num_threads()} threads"
@@ -265,7 +277,7 @@ def _spent(linears: Iterable[Linear], x: Tensor) -> float:
     return time.process_time() - start
 
 
-def check_rows(config: EngineConfig, shapes: Iterable[tuple[int, int]], *, most_rows: int) -> None:
+def check_rows(config: EngineConfig, shapes: Iterable[tuple[int, int]]) -> None:
     """Check that a row's numbers do not depend on how many others there are, nor on its place.
 
     Raises:
@@ -275,6 +287,8 @@ def check_rows(config: EngineConfig, shapes: Iterable[tuple[int, int]], *, most_
     dtype = torch.float32 if config.dtype == "fp32" else torch.bfloat16
     for out_features, in_features in shapes:
         linear = _dense(config, torch.randn(out_features, in_features, generator=chance).to(dtype))
+        # A head is wide, and gets one row for each sequence: the check should not take seconds.
+        most_rows = config.max_num_seqs if out_features > _WIDE else config.max_step_tokens
         x = torch.randn(most_rows, in_features, generator=chance).to(dtype)
         with torch.inference_mode():
             together = linear(x)
