@@ -26,6 +26,7 @@ __all__ = [
     "computes_quantized",
     "linears_of",
     "matrices",
+    "quantized",
     "why_not",
 ]
 
