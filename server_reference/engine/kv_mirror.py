@@ -109,11 +109,20 @@ class KvMirror:
                 rows = new if self._rows is None else new.index_select(0, self._rows)
                 array[layer].index_copy_(0, self._slots, rows)
 
-    def view(self, layer: int, first: Region, count: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of `count` regions from `first` on, `[count, size, heads, head_dim]`."""
-        tokens = slice(first.offset, first.offset + count * first.size)
-        shape = (count, first.size, *self._k.shape[2:])
-        return self._k[layer, tokens].view(shape), self._v[layer, tokens].view(shape)
+    def view(
+        self, layer: int, first: Region, count: int, start: int, stop: int
+    ) -> tuple[Tensor, Tensor]:
+        """Keys and values at positions `start` to `stop` of `count` regions from `first` on.
+
+        Each is `[count, num_kv_heads, stop - start, head_dim]`.
+        """
+        _, num_tokens, num_heads, head_dim = self._k.shape
+        token = num_heads * head_dim
+        shape = (count, num_heads, stop - start, head_dim)
+        strides = (first.size * token, head_dim, token, 1)
+        begin = (layer * num_tokens + first.offset + start) * token
+        # One call each: this runs for every group and layer.
+        return self._k.as_strided(shape, strides, begin), self._v.as_strided(shape, strides, begin)
 
     def _fill(self, region: Region, start: int, table: NDArray[np.int64]) -> None:
         at, block_size = region.num_valid, self._cache.block_size
