@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 import torch
 
 from ..config import EngineConfig
-from ..core import EngineStats, FinishReason, GenerateRequest, Sequence, SequenceUpdate, StageTimes
+from ..core import (
+    EngineStats,
+    FinishReason,
+    GenerateRequest,
+    Sequence,
+    SequenceRecord,
+    SequenceUpdate,
+    StageTimes,
+    StepRecord,
+    WaitingRecord,
+)
 from ..kv.block_pool import BlockPool
 from ..models.load import LoadedModel
 from ..models.transformer import ModelConfig
@@ -134,6 +145,8 @@ class Engine:
         self._arrivals = 0
         self._lookahead = config.lookahead
         self._in_flight: Flight | None = None
+        self._born = clock()
+        self._trace: deque[StepRecord] = deque(maxlen=config.traced_steps)
 
     @property
     def has_work(self) -> bool:
@@ -181,7 +194,7 @@ class Engine:
         updates = self._refuse()
         if not step.scheduled:
             return updates + self._finish()
-        self._note_start(step)
+        step.begun = self._note_start(step)
         try:
             updates += self._run(step)
         except BaseException:
@@ -220,6 +233,7 @@ class Engine:
             live = self._live.get(entry.sequence.id)
             if live is not None and live.sequence is entry.sequence:  # else it ended meanwhile
                 updates.append(self._publish(live, token, now))
+        self._remember(step, step.begun, now)
         return updates
 
     def stats(self) -> EngineStats:
@@ -236,6 +250,35 @@ class Engine:
             prefix_tokens_hit=scheduler.prefix_tokens_hit,
         )
 
+    def explain(self, last: int) -> list[StepRecord]:
+        """What is remembered of the `last` steps, oldest first."""
+        return list(self._trace)[-last:]
+
+    def _remember(self, step: Step, begun: float, now: float) -> None:
+        scheduled = tuple(
+            SequenceRecord(
+                id=one.sequence.id,
+                tenant=one.sequence.tenant,
+                start=one.start,
+                num_tokens=one.num_tokens,
+                num_shared=one.sequence.num_cached // self.scheduler.block_size,
+                why="decode" if one.num_tokens == 1 else f"prefill {one.start + 1}-{one.stop}",
+            )
+            for one in step.scheduled
+        )
+        waiting = tuple(
+            WaitingRecord(id=one.id, tenant=one.tenant, num_tokens=one.target, why="in the queue")
+            for one in self.scheduler.waiting
+        )
+        record = StepRecord(
+            number=self.scheduler.steps,
+            at=begun - self._born,
+            duration=now - begun,
+            scheduled=scheduled,
+            waiting=waiting,
+        )
+        self._trace.append(record)
+
     def _refuse(self) -> list[SequenceUpdate]:
         """Only here is it known who really waits: the front's books lag by a step."""
         updates = []
@@ -244,12 +287,13 @@ class Engine:
             updates.append(self._live.pop(sequence.id).update("", "refused"))
         return updates
 
-    def _note_start(self, step: Step) -> None:
+    def _note_start(self, step: Step) -> float:
         now = self._clock()
         for entry in step.scheduled:
             live = self._live[entry.sequence.id]
             if live.started is None:
                 live.started = now
+        return now
 
     def _publish(self, live: _Live, token: int | None, now: float) -> SequenceUpdate:
         live.reach(now)

@@ -53,6 +53,31 @@ def test_agrees_with_transformers_llama(config: ModelConfig) -> None:
     torch.testing.assert_close(ours, _theirs(config, weights), atol=1e-4, rtol=0)
 
 
+class Zeros:
+    """A product that gives nothing."""
+
+    def __init__(self, out_features: int, in_features: int) -> None:
+        self.out_features, self.in_features = out_features, in_features
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x.new_zeros(len(x), self.out_features)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_given_products_take_the_place_of_matrices(tied: bool) -> None:
+    config = replace(SMALL, tie_embeddings=tied)
+    weights = {name: w for name, w in some_weights(config).items() if name != "head"}
+
+    transformer = Transformer(config, weights, linears={"head": Zeros(50, 32)})
+
+    assert not all_logits(transformer, IDS).any()
+
+
+def test_a_given_product_must_be_of_its_matrix_shape() -> None:
+    with pytest.raises(ValueError, match=r"'head' has the shape \[49, 32\], but .* \[50, 32\]"):
+        Transformer(SMALL, some_weights(SMALL), linears={"head": Zeros(49, 32)})
+
+
 def _theirs(config: ModelConfig, weights: dict[str, Tensor]) -> Tensor:
     """Logits of transformers' own Llama with the same weights."""
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -186,6 +211,6 @@ def test_weights_that_do_not_fit_are_refused() -> None:
         Transformer(SMALL, weights, pad_rows=0)
 
 
-def test_a_window_is_a_layers_own_and_none_where_none_is_given():
+def test_a_window_is_a_layers_own_and_none_where_none_is_given() -> None:
     assert [replace(SMALL, windows=(8, None)).window(layer) for layer in (0, 1)] == [8, None]
     assert SMALL.window(1) is None
