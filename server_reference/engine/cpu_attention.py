@@ -12,14 +12,25 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from ..config import Numerics
 from ..models.transformer import ModelConfig
-from .attention_backends import PagedCache
+from .attention_backends import AttentionBackend, PagedCache
 from .batch_builder import Batch
 from .kv_mirror import KvMirror, Region
+from .tiled_attention import TiledAttention
 
-__all__ = ["TorchAttention"]
+__all__ = ["TorchAttention", "cpu_attention"]
 
 _FEW = 16  # new tokens of a sequence that reads the mirror: a decode, a draft, a prompt's end
+
+
+def cpu_attention(
+    numerics: Numerics, model: ModelConfig, cache: PagedCache, *, mirror_tokens: int
+) -> AttentionBackend:
+    """The backend for these numerics; a model that caps its scores needs tiles with either."""
+    if numerics == "deterministic" or model.attention_soft_cap is not None:
+        return TiledAttention(model, cache)
+    return TorchAttention(model, cache, mirror_tokens=mirror_tokens)
 
 
 @dataclass(frozen=True, slots=True)
