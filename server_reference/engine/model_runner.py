@@ -66,7 +66,8 @@ class ModelRunner:
             logits = self._transformer.logits(hidden[torch.from_numpy(batch.sample_rows)])
             if self._on_logits is not None:
                 self._on_logits(batch.sampled, logits)
-            tokens = sample(logits, [self._draw(sequence) for sequence in batch.sampled])
+            drawn = sample(logits, [self._draw(sequence) for sequence in batch.sampled])
+            tokens = drawn.host_tokens()
         return list(zip(batch.sampled, tokens, strict=True))
 
     def _draw(self, sequence: Sequence) -> Draw:
