@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 import jinja2
+from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from .tokenizer import Tokenizer
@@ -39,6 +40,9 @@ class ChatTemplate:
         bos_token: What `bos_token` stands for in it.
         eos_token: Likewise.
 
+    Attributes:
+        takes_tools: Whether it has a place for tools.
+
     Raises:
         ChatTemplateError: The template has a syntax error.
     """
@@ -55,8 +59,9 @@ class ChatTemplate:
         except jinja2.TemplateError as error:
             raise ChatTemplateError(f"the model's chat template is broken: {error}") from error
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
+        self.takes_tools = "tools" in find_undeclared_variables(environment.parse(source))
 
-    def render(self, messages: Messages) -> str:
+    def render(self, messages: Messages, tools: Messages | None = None) -> str:
         """The prompt as text, up to the start of the assistant's turn.
 
         A user's text stands in it as it came: `encode` is what keeps it from steering.
@@ -66,12 +71,14 @@ class ChatTemplate:
         """
         try:
             return self._template.render(
-                messages=messages, add_generation_prompt=True, **self._tokens
+                messages=messages, tools=tools, add_generation_prompt=True, **self._tokens
             )
         except (jinja2.TemplateError, TypeError, LookupError, ArithmeticError) as error:
             raise ChatTemplateError(f"the model's chat template refuses: {error}") from error
 
-    def encode(self, tokenizer: Tokenizer, messages: Messages) -> list[int]:
+    def encode(
+        self, tokenizer: Tokenizer, messages: Messages, *, tools: Messages | None = None
+    ) -> list[int]:
         """The prompt as token ids, in which only the template's own text makes control tokens.
 
         Whatever in a message looks like a control token is marked before the template runs,
@@ -81,9 +88,11 @@ class ChatTemplate:
             ChatTemplateError: As `render` does.
         """
         control = tokenizer.control_tokens
-        mark = _unused_mark(messages)
-        guarded = _each_text(messages, lambda text: control.guard(text, mark))
-        text = self.render(guarded)
+        mark = _unused_mark([*messages, *(tools or ())])
+        guarded, shown = (
+            _each_text(value, lambda text: control.guard(text, mark)) for value in (messages, tools)
+        )
+        text = self.render(guarded, shown)
         ids: list[int] = []
         for piece in control.split(text):
             ids += [piece] if isinstance(piece, int) else tokenizer.encode(piece.replace(mark, ""))

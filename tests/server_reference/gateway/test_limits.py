@@ -120,8 +120,8 @@ def test_a_queue_that_is_full_in_the_engine_counts_too(replica):
     ],
 )
 def test_the_refused_are_told_when_to_come_back(waited, told):
-    admission = Admission(max_running=0, max_queued=0)
-    admission.waited(waited)
+    admission = Admission(max_running=1, max_queued=0)
+    admission.waited(waited, behind=0)
 
     with pytest.raises(ApiError) as refused, admission.admitted(None):
         pass

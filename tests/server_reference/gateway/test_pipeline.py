@@ -107,6 +107,8 @@ def count_control(prompt):
 class WatchedTemplate:
     """Notes the thread in which it is used."""
 
+    takes_tools = False
+
     def encode(self, tokenizer, messages):
         self.thread = threading.get_ident()
         return [1]
@@ -131,6 +133,8 @@ def test_a_long_prompt_is_tokenized_off_the_loop(replica, request_, is_on_the_lo
 
 class HeldTemplate:
     """Holds the threads that use it until it is let go."""
+
+    takes_tools = False
 
     def __init__(self):
         self.go = threading.Event()
@@ -251,7 +255,7 @@ def test_an_engine_that_cannot_fails_the_request(replica, state, kind):
 
 
 def test_a_bug_is_a_failure_of_its_request_only(replica, caplog):
-    replica.ends_with = {"num_cached_tokens": None}  # cannot be added up
+    replica.cached = None  # cannot be added up
 
     *_, failed = run(a_pipeline(replica), a_request())
 

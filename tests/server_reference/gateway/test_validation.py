@@ -4,7 +4,7 @@ import pytest
 
 from server_reference.api.chat import ChatRequest
 from server_reference.api.errors import ApiError
-from server_reference.gateway.validation import check_length, check_model, fit
+from server_reference.gateway.validation import check_length, check_model, fit, size_of
 
 
 def a_request(max_tokens=5, **fields):
@@ -84,7 +84,7 @@ def test_what_is_too_long_in_any_tokens_is_refused_before_it_is_tokenized(
     request = ChatRequest(model="tiny", messages=messages, prefill=prefill, max_tokens=1)
 
     with pytest.raises(ApiError, match=f"{characters} characters .* 1,000 tokens") as refused:
-        check_length(request, longest_token=80, max_context=1000)
+        check_length(request, size_of(request), longest_token=80, max_context=1000)
 
     assert refused.value.code == "context_length_exceeded"
 
@@ -92,4 +92,4 @@ def test_what_is_too_long_in_any_tokens_is_refused_before_it_is_tokenized(
 def test_what_may_still_fit_is_let_through_to_be_tokenized():
     request = ChatRequest(model="tiny", messages=turns("x" * 80_000), max_tokens=1)
 
-    check_length(request, longest_token=80, max_context=1000)
+    check_length(request, size_of(request), longest_token=80, max_context=1000)
