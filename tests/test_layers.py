@@ -34,6 +34,7 @@ LINES = {
         processes
         api
         gateway
+        explain
         __init__ __main__ pytest_plugin
         """,
 }
@@ -94,7 +95,7 @@ PLACES = {
 
 # What the front process imports or what only counts: no torch there, nor in anything they import.
 WITHOUT_TORCH = """
-    config.py core.py credentials.py kv/ scripted/ api/ gateway/
+    config.py core.py credentials.py explain.py kv/ scripted/ api/ gateway/
     engine/scheduler.py engine/detokenizer.py processes/process.py downloads/
     models/tokenizer.py models/chat_template.py models/registry.py
     """.split()

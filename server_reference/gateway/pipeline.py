@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator
@@ -12,6 +13,7 @@ from ..api.errors import ApiError
 from ..api.events import Event, Failed
 from ..api.record import CallRecord
 from ..api.service import Health, ModelCard
+from ..core import StepRecord
 from ..models.registry import FrontModel
 from ..processes.process import EngineUnavailableError
 from .choices import interleaved
@@ -57,6 +59,9 @@ class Pipeline:
     def health(self) -> Health:
         stats = [replica.stats for replica in self._router.replicas]
         return Health(self._router.is_ready, stats)
+
+    async def steps(self, last: int) -> list[list[StepRecord] | None]:
+        return list(await asyncio.gather(*(_steps(one, last) for one in self._router.replicas)))
 
     async def count_tokens(self, request: ChatRequest, record: CallRecord) -> int:
         check_model(request, served=self._model.name)
@@ -115,3 +120,11 @@ class Pipeline:
             raise ApiError("overloaded", str(error), retry_after=1) from error
         finally:
             run.charge(self._meter, self._admission)
+
+
+async def _steps(replica: Replica, last: int) -> list[StepRecord] | None:
+    try:
+        return await replica.explain(last)
+    except EngineUnavailableError as error:
+        _log.info("steps were asked for: %s", error)
+        return None

@@ -6,9 +6,8 @@ caller's: `hidden` calls `attend` once per layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import Protocol
 
 import torch
@@ -46,6 +45,10 @@ class ModelConfig:
         max_context: Positions that it was made for.
         rope_theta: Base of the rotary frequencies.
         tie_embeddings: The head is the embedding matrix.
+        windows: Of each layer, how many tokens a query sees, itself included, or `None` for
+            all before it; empty: every layer sees all.
+        attention_scale: Factor on the scores; `None` takes `head_dim**-0.5`.
+        attention_soft_cap: Scores are bent to stay within plus and minus this.
 
     Raises:
         ValueError: A measure is not positive, or the heads do not divide.
@@ -62,12 +65,21 @@ class ModelConfig:
     rope_theta: float
     rms_norm_eps: float
     tie_embeddings: bool
+    windows: tuple[int | None, ...] = ()
+    attention_scale: float | None = None
+    attention_soft_cap: float | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value <= 0 and field.name != "tie_embeddings":
-                raise ValueError(f"{field.name} must be positive, not {value}")
+        measures = {field.name: getattr(self, field.name) for field in fields(self)}
+        measures |= {f"windows[{at}]": window for at, window in enumerate(self.windows)}
+        for name, value in measures.items():
+            if name not in ("tie_embeddings", "windows") and value is not None and value <= 0:
+                raise ValueError(f"{name} must be positive, not {value}")
+        if self.windows and len(self.windows) != self.num_layers:
+            raise ValueError(
+                f"windows has {len(self.windows)} entries for {self.num_layers} layers; give one "
+                f"for each layer, or none"
+            )
         if self.num_q_heads % self.num_kv_heads:
             raise ValueError(
                 f"num_q_heads ({self.num_q_heads}) must be a multiple of num_kv_heads "
@@ -75,6 +87,10 @@ class ModelConfig:
             )
         if self.head_dim % 2:
             raise ValueError(f"head_dim ({self.head_dim}) must be even: rope turns pairs")
+
+    def window(self, layer: int) -> int | None:
+        """Tokens that a query of this layer sees, itself included; `None`: all."""
+        return self.windows[layer] if self.windows else None
 
 
 def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -116,24 +132,32 @@ class Transformer:
 
     Args:
         weights: As `weight_shapes` lists them, all of one dtype and on one device.
-        pad_rows: As `DenseLinear` takes it.
+        linears: Products that take the place of the matrices of their names in `weights`,
+            which may then be left out; `head` names the head even where it is tied.
+        pad_rows: Of the other products, as `DenseLinear` takes it.
 
     Raises:
         ValueError: A weight is missing, or not of its shape.
     """
 
     def __init__(
-        self, config: ModelConfig, weights: Mapping[str, Tensor], *, pad_rows: int = 1
+        self,
+        config: ModelConfig,
+        weights: Mapping[str, Tensor],
+        *,
+        linears: Mapping[str, Linear] | None = None,
+        pad_rows: int = 1,
     ) -> None:
-        _check(config, weights)
+        self._linears = linears or {}
+        _check(config, weights, self._linears)
         self.config = config
         self.weights = dict(weights)
         self.dtype = weights["embedding"].dtype
         self._embedding = weights["embedding"]
-        linear = partial(DenseLinear, pad_rows=pad_rows)
-        self._layers = [_layer(weights, at, linear) for at in range(config.num_layers)]
+        self._pad_rows = pad_rows
+        self._layers = [self._layer(f"layers.{at}.") for at in range(config.num_layers)]
         self._norm = weights["norm"].float()
-        self._head = linear(weights["embedding" if config.tie_embeddings else "head"])
+        self._head = self._linear("head")
         self._cos, self._sin = _rotations(config, self._embedding.device)
 
     def hidden(self, token_ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
@@ -173,6 +197,22 @@ class Transformer:
         with torch.inference_mode():
             return self._head(hidden).float()
 
+    def _linear(self, name: str) -> Linear:
+        if name in self._linears:
+            return self._linears[name]
+        tied = name == "head" and self.config.tie_embeddings
+        return DenseLinear(self.weights["embedding" if tied else name], pad_rows=self._pad_rows)
+
+    def _layer(self, prefix: str) -> _Layer:
+        return _Layer(
+            attention_norm=self.weights[prefix + "attention_norm"].float(),
+            qkv=self._linear(prefix + "qkv"),
+            attention_out=self._linear(prefix + "attention_out"),
+            mlp_norm=self.weights[prefix + "mlp_norm"].float(),
+            gate_up=self._linear(prefix + "gate_up"),
+            down=self._linear(prefix + "down"),
+        )
+
     def _project(
         self, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -194,25 +234,19 @@ class Transformer:
         return normal.to(self.dtype)
 
 
-def _layer(weights: Mapping[str, Tensor], at: int, linear: Callable[[Tensor], Linear]) -> _Layer:
-    own = {name: weights[f"layers.{at}.{name}"] for name in _Layer.__slots__}
-    return _Layer(
-        attention_norm=own["attention_norm"].float(),
-        qkv=linear(own["qkv"]),
-        attention_out=linear(own["attention_out"]),
-        mlp_norm=own["mlp_norm"].float(),
-        gate_up=linear(own["gate_up"]),
-        down=linear(own["down"]),
-    )
-
-
-def _check(config: ModelConfig, weights: Mapping[str, Tensor]) -> None:
+def _check(
+    config: ModelConfig, weights: Mapping[str, Tensor], linears: Mapping[str, Linear]
+) -> None:
     for name, shape in weight_shapes(config).items():
-        if name not in weights:
+        if name in linears:
+            found = [linears[name].out_features, linears[name].in_features]
+        elif name in weights:
+            found = list(weights[name].shape)
+        else:
             raise ValueError(f"the weight {name!r} is missing")
-        if weights[name].shape != shape:
+        if found != list(shape):
             raise ValueError(
-                f"the weight {name!r} has the shape {list(weights[name].shape)}, "
+                f"the weight {name!r} has the shape {found}, "
                 f"but the model's measures ask for {list(shape)}"
             )
 
