@@ -63,6 +63,13 @@ class Prompts:
             ApiError: It has more tokens than the model's context, whatever they are, or the
                 model's template refuses the messages.
         """
+        try:
+            return await self._encode_if_fits(request)
+        except (ChatTemplateError, RecursionError) as error:
+            why = str(error) if isinstance(error, ChatTemplateError) else "it is nested too deep"
+            raise ApiError("invalid", why, param=request.messages_field) from error
+
+    async def _encode_if_fits(self, request: ChatRequest) -> list[int]:
         size = size_of(request)
         check_length(
             request,
@@ -77,17 +84,13 @@ class Prompts:
     def _encode(self, request: ChatRequest) -> list[int]:
         tokenizer, template = self._model.tokenizer, self._model.chat_template
         tools = () if request.tool_choice.mode == "none" else request.tools
-        try:
-            if tools and self._is_template_enough:
-                shown = [_shown(tool) for tool in tools]
-                prompt = template.encode(tokenizer, request.messages, tools=shown)
-            elif self._is_template_enough:
-                prompt = template.encode(tokenizer, request.messages)
-            else:
-                prompt = template.encode(tokenizer, with_tools(request.messages, tools))
-        except (ChatTemplateError, RecursionError) as error:
-            why = str(error) if isinstance(error, ChatTemplateError) else "it is nested too deep"
-            raise ApiError("invalid", why, param=request.messages_field) from error
+        if tools and self._is_template_enough:
+            shown = [_shown(tool) for tool in tools]
+            prompt = template.encode(tokenizer, request.messages, tools=shown)
+        elif self._is_template_enough:
+            prompt = template.encode(tokenizer, request.messages)
+        else:
+            prompt = template.encode(tokenizer, with_tools(request.messages, tools))
         return prompt + tokenizer.encode(request.prefill)
 
 

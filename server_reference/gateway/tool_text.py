@@ -81,7 +81,7 @@ class ToolText:
         rest, call = self._rest, self._call
         self._rest, self._call = "", None
         if call is not None:
-            return [] if call.is_told else [self._text(OPEN + call.text)]
+            return [] if call.is_told else [self._text(call.mark + call.text)]
         if self._is_closing or (self.num_calls and rest.isspace()):
             return []
         return [self._text(rest)] if rest else []
@@ -94,9 +94,11 @@ class ToolText:
             return self._advance_close()
         at = self._rest.find(OPEN)
         if at >= 0:
-            if before := self._rest[:at].rstrip():
-                events.append(self._text(before))
-            self._rest, self._call = self._rest[at + len(OPEN) :], _Call()
+            before = self._rest[:at]
+            if told := before.rstrip():
+                events.append(self._text(told))
+            self._call = _Call(before[len(told) :] + OPEN)
+            self._rest = self._rest[at + len(OPEN) :]
             return True
         held = _HELD.search(self._rest)
         assert held is not None  # it matches nothing at the end, too
@@ -128,7 +130,7 @@ class ToolText:
                 return True
         elif not call.is_broken:
             return False
-        events.append(self._text(OPEN))
+        events.append(self._text(call.mark))
         self._rest, self._call = call.text, None
         return True
 
@@ -172,13 +174,17 @@ class ToolText:
 class _Call:
     """The text after `<tool_call>`, searched for the end of the one object that it is.
 
+    Args:
+        mark: What stands before it, the mark and the blanks before that.
+
     Attributes:
         told: How far the arguments were told already; 0: not even the name was.
         end: Where the object ends, once it is complete.
         arguments_end: Where the object inside of it has ended.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
         self.text = ""
         self.told = 0
         self.end = 0
