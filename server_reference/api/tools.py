@@ -40,7 +40,8 @@ def read_tool(fields: Fields, *, schema: str) -> Tool:
         ApiError: What is wrong with it.
     """
     name = read_name(fields)
-    parameters = fields.mapping(schema) or {"type": "object", "properties": {}}
+    given = fields.mapping(schema)
+    parameters = {"type": "object", "properties": {}} if given is None else given
     if parameters.get("type") != "object":
         raise fields.wrong(schema, "must have the type 'object': arguments have names")
     return Tool(
