@@ -25,7 +25,8 @@ from ..core import (
 from ..kv.block_pool import BlockPool
 from ..models.load import LoadedModel
 from ..models.transformer import ModelConfig
-from .attention_backends import TorchAttention, block_bytes
+from .attention_backends import PagedCache, token_bytes
+from .cpu_attention import TorchAttention
 from .detokenizer import Detokenizer
 from .model_runner import Flight, LogitsObserver, ModelRunner
 from .scheduler import RefusedError, Scheduled, Scheduler, Step
@@ -127,9 +128,8 @@ class Engine:
             max_prefill_share=config.max_prefill_share,
         )
         self.capacity = self.scheduler.capacity
-        attention = TorchAttention(
-            shapes, num_blocks=num_blocks, block_size=config.block_size, dtype=dtype
-        )
+        cache = PagedCache(shapes, num_blocks=num_blocks, block_size=config.block_size, dtype=dtype)
+        attention = TorchAttention(shapes, cache, mirror_tokens=num_blocks * config.block_size)
         self._runner = ModelRunner(
             model.transformer,
             attention,
@@ -321,7 +321,7 @@ def _between(start: float | None, end: float | None) -> float | None:
 
 def _num_blocks(model: ModelConfig, config: EngineConfig, dtype: torch.dtype) -> int:
     """Blocks that the configuration asks for, or that its memory holds and can be used."""
-    size = block_bytes(model, block_size=config.block_size, dtype=dtype)
+    size = token_bytes(model, dtype) * config.block_size
     if config.num_blocks is not None:
         return _checked(config.num_blocks, size)
     num_bytes = config.kv_memory_bytes or _DEFAULT_KV_BYTES
