@@ -211,6 +211,6 @@ def test_weights_that_do_not_fit_are_refused() -> None:
         Transformer(SMALL, weights, pad_rows=0)
 
 
-def test_a_window_is_a_layers_own_and_none_where_none_is_given():
+def test_a_window_is_a_layers_own_and_none_where_none_is_given() -> None:
     assert [replace(SMALL, windows=(8, None)).window(layer) for layer in (0, 1)] == [8, None]
     assert SMALL.window(1) is None
