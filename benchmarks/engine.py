@@ -113,7 +113,7 @@ def run(sizes: Sizes, progress: Progress) -> Outcome:
             progress(name.replace("_", " "))
             cost = {"cost": found["costs"]} if name in ("batching", "goodput") else {}
             found[name] = worker.ask(do=name, seed=sizes.seed, **given, **cost)
-    figures += _figures(found)
+    figures += _figures(found, sizes.parts)
     facts |= {"step costs": found["costs"], "drafts": found["speculation"]["drafts"]}
     facts["goodput"] = found["goodput"]
     if sizes.plot is not None:
@@ -121,7 +121,7 @@ def run(sizes: Sizes, progress: Progress) -> Outcome:
     return Outcome(name="engine", sizes=asdict(sizes), figures=figures, facts=facts)
 
 
-def _figures(found: Mapping[str, Any]) -> Iterator[Figure]:
+def _figures(found: Mapping[str, Any], sizes: Mapping[str, Mapping[str, Any]]) -> Iterator[Figure]:
     batching = {name: one["seconds"] for name, one in found["batching"].items()}
     yield Figure(
         name="continuous / static batches: speed",
@@ -140,7 +140,7 @@ def _figures(found: Mapping[str, Any]) -> Iterator[Figure]:
         runs=len(found["sampling"]["greedy"]),
     )
     yield from _speculation(found["speculation"]["times"])
-    yield from _bookkeeping(found["bookkeeping"])
+    yield from _bookkeeping(found["bookkeeping"], sizes["bookkeeping"]["sequences"])
     yield Figure(
         name="KV slots held but unused", value=found["unused_slots"] * 100, unit="%", bar=4.0
     )
@@ -197,9 +197,9 @@ def _speculation(times: Mapping[str, list[float]]) -> Iterator[Figure]:
         )
 
 
-def _bookkeeping(times: Mapping[str, list[float]]) -> Iterator[Figure]:
+def _bookkeeping(times: Mapping[str, list[float]], sequences: int) -> Iterator[Figure]:
     for (part, values), bar in zip(times.items(), (0.5, 1.5), strict=True):
-        yield figure(f"256 sequences: {part}", values, "ms CPU", scale=1e3, bar=bar)
+        yield figure(f"{sequences} sequences: {part}", values, "ms CPU", scale=1e3, bar=bar)
 
 
 def _plot(sizes: Mapping[str, Any], lines: Mapping[str, list[float]]) -> str:

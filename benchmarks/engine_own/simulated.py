@@ -11,7 +11,7 @@ from typing import Any
 from server_reference.config import EngineConfig
 
 from ..engine_peers.workload import lengths
-from .engines import Clock, Running, StepCost, model_free
+from .engines import Clock, StepCost, model_free
 
 __all__ = ["batching", "goodput", "unused_slots"]
 
