@@ -7,11 +7,14 @@ from dataclasses import dataclass
 import torch
 
 from ..config import EngineConfig
+from . import checkpoint_models
+from .checkpoint import Checkpoint
 from .gguf import GgufFile
 from .gguf_models import config_of, weights_of
 from .registry import resolve
 from .tiny import TINY, tiny_weights
-from .tokenizer import BpeTokenizer, ByteTokenizer, Tokenizer
+from .tokenizer import ByteTokenizer, Tokenizer
+from .tokenizer_files import checkpoint_tokenizer, gguf_tokenizer
 from .transformer import Transformer
 from .weight_cache import cached_weights
 
@@ -35,11 +38,17 @@ def load(config: EngineConfig) -> LoadedModel:
 
     Raises:
         ModelUnavailableError: There is no such model, or it cannot be fetched.
-        GgufError: Its file is damaged or of an unsupported family.
+        ModelFileError: Its files are damaged or of an unsupported family.
     """
     files = resolve(config.model)
     dtype = _DTYPES[config.dtype]
     pad_rows = _DETERMINISTIC_ROWS if config.numerics == "deterministic" else 1
+    if files.folder is not None:
+        checkpoint = Checkpoint(files.folder)
+        model = checkpoint_models.config_of(checkpoint)
+        weights = checkpoint_models.weights_of(checkpoint, model, dtype)
+        transformer = Transformer(model, weights, pad_rows=pad_rows)
+        return LoadedModel(transformer, checkpoint_tokenizer(checkpoint), files.name)
     if files.gguf is None:
         transformer = Transformer(TINY, tiny_weights(dtype), pad_rows=pad_rows)
         return LoadedModel(transformer, ByteTokenizer(), files.name)
@@ -49,4 +58,4 @@ def load(config: EngineConfig) -> LoadedModel:
         file.path, model_config, dtype, lambda: weights_of(file, model_config, dtype)
     )
     transformer = Transformer(model_config, weights, pad_rows=pad_rows)
-    return LoadedModel(transformer, BpeTokenizer(file), files.name)
+    return LoadedModel(transformer, gguf_tokenizer(file), files.name)
