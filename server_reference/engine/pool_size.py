@@ -74,7 +74,8 @@ def pool_size(
             f"{num_blocks:,} KV blocks ({source}) of {block:,} bytes are more than the {free:,} "
             f"free bytes of memory here; lower num_blocks, kv_memory_bytes or max_num_seqs"
         )
-    mirror_tokens = min(mirror, _MOST_MIRROR_BYTES) // token if has_mirror else 0
+    mirror = min(mirror, _MOST_MIRROR_BYTES, free - num_blocks * block)
+    mirror_tokens = mirror // token if has_mirror else 0
     notes = [
         f"KV blocks: {one_block}; {request}",
         f"{source}: {num_blocks:,} blocks for {num_blocks * size:,} tokens, "
