@@ -145,7 +145,8 @@ class Worker:
         try:
             self._engine.add(request)
         except ValueError as error:
-            self._updates.append(_failed(request.id, str(error)))
+            refused = SequenceUpdate(id=request.id, finish_reason="invalid", error=str(error))
+            self._updates.append(refused)
         else:
             self._under_way[request.id] = None
 
