@@ -1,7 +1,7 @@
 """However a sequence comes to run, its numbers are those it has alone.
 
 Batched = single, chunked = whole, cached = cold, preempted = not: equal greedy tokens, and
-logits within 1e-4 in fp32 with padded linear rows.
+logits that are equal to the last bit.
 """
 
 from __future__ import annotations
