@@ -145,7 +145,11 @@ def test_settings_of_older_folders_mean_the_same(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        pytest.param({"architectures": ["PhiForCausalLM"]}, "'PhiForCausalLM'; supp", id="family"),
+        pytest.param(
+            {"architectures": ["PhiForCausalLM"]},
+            "'PhiForCausalLM'; supported are .* llama",
+            id="family",
+        ),
         pytest.param({"architectures": None}, "architecture None", id="no-family"),
         pytest.param({"hidden_size": None}, "'hidden_size', which is needed", id="no-measure"),
         pytest.param({"hidden_size": "x"}, "'hidden_size' should be an integer", id="a-text"),
@@ -181,7 +185,7 @@ def test_settings_that_cannot_be_run_are_refused_by_name(
 def test_layers_of_unknown_kinds_are_refused(tmp_path: Path) -> None:
     save(peer("gemma2"), tmp_path)
 
-    with pytest.raises(ModelFileError, match=r"layer_types has 4 entries.*'chunked_attention'"):
+    with pytest.raises(ModelFileError, match=r"layer_types has the kinds \['chunked_attention'"):
         config_of(changed(tmp_path, {"layer_types": ["chunked_attention"] * 4}))
 
 
@@ -229,7 +233,7 @@ Q = "model.layers.1.self_attn.q_proj"
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        pytest.param({f"{Q}.weight": None}, rf"no tensor '{Q}\.weight'", id="missing"),
+        pytest.param({f"{Q}.weight": None}, rf"lacks 1 .* \({Q}\.weight\)", id="missing"),
         pytest.param({f"{Q}.bias": torch.ones(64)}, rf"no place for \({Q}\.bias\)", id="extra"),
         pytest.param(
             {f"{Q}.weight": torch.ones(60, 48)},

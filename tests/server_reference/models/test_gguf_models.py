@@ -65,6 +65,9 @@ def test_weights_come_in_the_dtype_asked_for_and_run(tmp_path: Path) -> None:
     assert Transformer(config, weights).dtype == torch.bfloat16
 
 
+SHORT_ROPE = {"rope_freqs.weight": np.ones(5, np.float32)}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -74,6 +77,7 @@ def test_weights_come_in_the_dtype_asked_for_and_run(tmp_path: Path) -> None:
         pytest.param({"llama__rope__dimension_count": 8}, "rotates 8 of the 16", id="partial-rope"),
         pytest.param({"without": ["llama.block_count"]}, "'llama.block_count'", id="no-measure"),
         pytest.param({"without": ["token_embd.weight"]}, "token_embd", id="no-embedding"),
+        pytest.param({"extra": SHORT_ROPE}, "5 rope factors for heads of 16", id="rope-factors"),
         pytest.param({"llama__attention__head_count_kv": 3}, "multiple of num_kv", id="groups"),
         pytest.param({"llama__block_count": 0}, "num_layers must be positive", id="no-layers"),
     ],
@@ -95,9 +99,7 @@ BIAS = {"blk.0.attn_q.bias": np.zeros(64, np.float32)}
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param(
-            {"llama__block_count": 3}, r"no tensor 'blk\.2\.attn_norm\.weight'", id="layer"
-        ),
+        pytest.param({"llama__block_count": 3}, r"lacks 9 .*\(blk\.2\.attn_k\.weight", id="layer"),
         pytest.param({"extra": BIAS}, r"no place for \(blk\.0\.attn_q\.bias\)", id="bias"),
         pytest.param(
             {"llama__feed_forward_length": 80},
