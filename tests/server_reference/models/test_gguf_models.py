@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +131,35 @@ def test_a_family_has_the_same_weights_and_measures_as_from_its_folder(
     ours = all_logits(Transformer(config, weights_of(file, config, torch.float32)), IDS)
 
     torch.testing.assert_close(ours, their_logits(model), atol=1e-4, rtol=0)
+
+
+# Run by a Python that has llama-cpp-python: token ids in, logits out.
+_ASK = """
+import json, sys, llama_cpp, numpy
+model = llama_cpp.Llama(sys.argv[1], n_ctx=64, logits_all=True, verbose=False)
+ids = json.load(sys.stdin)
+model.eval(ids)
+numpy.save(sys.argv[2], model.scores[: len(ids)])
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["llama", "llama-linear", "llama-llama3", "llama-yarn", "qwen3", "gemma2", "gemma3"]
+)
+def test_logits_are_llama_cpps(tmp_path: Path, name: str) -> None:
+    """Up to its cache of keys and values in fp16, and within a twentieth of their spread."""
+    python = os.environ.get("SMARTCLIENT_PEERS")
+    if python is None:
+        pytest.skip("SMARTCLIENT_PEERS names no Python that has llama-cpp-python")
+    path, answer = convert(peer(name), tmp_path / "small.gguf"), tmp_path / "logits.npy"
+
+    command = [python, "-c", _ASK, str(path), str(answer)]
+    subprocess.run(command, input=json.dumps(IDS), text=True, check=True, capture_output=True)
+    file = GgufFile(path)
+    config = config_of(file)
+    ours = all_logits(Transformer(config, weights_of(file, config, torch.float32)), IDS)
+
+    np.testing.assert_allclose(ours.numpy(), np.load(answer), atol=0.1, rtol=0)
 
 
 @pytest.mark.parametrize(
