@@ -85,6 +85,7 @@ PLACES = {
         "gguf": "models/",
         "tokenizers": "models/tokenizer.py",
         "jinja2": "models/chat_template.py",
+        "llguidance": "engine/grammar.py",
         "fastapi": "api/ gateway/",
         "starlette": "api/ gateway/",
         "hypercorn": "gateway/",
