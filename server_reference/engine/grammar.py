@@ -36,7 +36,11 @@ _MAX_CACHED = 32
 # With the default of 250,000 lexer states, of 1 to 2 KB each, one grammar could fill memory.
 _MAX_LEXER_STATES, _MAX_SYMBOLS = 10_000, 20_000
 # One space at most: models given free whitespace may write it to the end (vllm#13260).
-_COMPACT: JsonCompileOptions = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
+_COMPACT: JsonCompileOptions = {
+    "whitespace_flexible": False,
+    "item_separator": ", ?",
+    "key_separator": ": ?",
+}
 
 
 class GrammarError(ValueError):
@@ -165,15 +169,12 @@ class GrammarState:
 
 def _check_size(grammar: Grammar, source: str) -> None:
     digits = [Decimal(found).normalize().as_tuple().digits for found in _MULTIPLE.findall(source)]
+    multiples = [int("".join(map(str, its))) for its in digits]
+    lines = grammar.source.count("\n") if grammar.kind == "lark" else 0
     for what, number, most in (
-        ("characters", len(grammar.source), _MAX_SOURCE),
         ("references", source.count("$ref"), _MAX_REFS),
-        ("lines", grammar.source.count("\n") if grammar.kind == "lark" else 0, _MAX_LINES),
-        (
-            "steps to a common `multipleOf`",
-            lcm(*(int("".join(map(str, its))) for its in digits)),
-            _MAX_MULTIPLE,
-        ),
+        ("lines", lines, _MAX_LINES),
+        ("steps to a common `multipleOf`", lcm(*multiples), _MAX_MULTIPLE),
     ):
         if number > most:
             raise GrammarError(f"the {grammar.kind} has {number:,} {what}; at most {most:,} do")
@@ -183,6 +184,10 @@ def _rewritten(grammar: Grammar) -> str:
     """In the form that llguidance reads."""
     from llguidance import LLMatcher
 
+    if len(grammar.source) > _MAX_SOURCE:
+        raise GrammarError(
+            f"the {grammar.kind} has {len(grammar.source):,} characters; at most {_MAX_SOURCE:,} do"
+        )
     if grammar.kind == "regex":
         return LLMatcher.grammar_from_regex(grammar.source)
     if grammar.kind == "lark":
