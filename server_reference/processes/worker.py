@@ -207,7 +207,10 @@ def _load(channel: Channel, config: EngineConfig) -> Steps:
     from ..models.load import load
 
     channel.send(Loading(f"loading {config.model}"))
-    return Engine(load(config), config)
+    engine = Engine(load(config), config)
+    for note in engine.notes:
+        channel.send(Loading(note))
+    return engine
 
 
 def _sentence(error: Exception) -> str:
