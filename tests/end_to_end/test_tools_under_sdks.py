@@ -11,7 +11,8 @@ from importlib.util import find_spec
 import pytest
 
 import server_reference
-from tests.end_to_end.tiny_calls import ANN
+from tests.end_to_end.raw_http import until
+from tests.end_to_end.tiny_calls import ANN, LONG, is_idle
 
 anthropic = pytest.importorskip("anthropic")
 openai = pytest.importorskip("openai")
@@ -243,6 +244,14 @@ def test_several_answers_end_each_for_itself_and_are_counted_together(chat):
     assert len(set(texts)) == 3
 
 
+def test_leaving_aborts_every_answer(chat, server):
+    stream = chat.chat.completions.create(model="tiny", messages=ASKED, n=4, stream=True, **LONG)
+    with stream:
+        next(iter(stream))
+
+    until(lambda: is_idle(server))
+
+
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 def test_log_probabilities_are_those_of_the_text(chat, streams):
     asked = {
@@ -302,14 +311,34 @@ def test_fields_that_openai_does_not_have_are_taken(chat):
 
 
 def test_a_client_that_gives_up_sees_it_as_its_sdk_says(chat, claude):
-    late = {"x-envoy-expected-rq-timeout-ms": "1"}
-    asked = {"model": "tiny", "messages": ASKED, "max_tokens": 2000, "extra_headers": late}
+    text = {"type": "string", "minLength": 2500}
+    endless = {"type": "object", "properties": {"text": text}, "required": ["text"]}
+    format = {"type": "json_schema", "json_schema": {"name": "endless", "schema": endless}}
+    asked = {
+        "model": "tiny",
+        "messages": ASKED,
+        "max_tokens": 3000,
+        "extra_headers": {"x-envoy-expected-rq-timeout-ms": "100"},
+    }
 
     with pytest.raises(openai.APIStatusError) as completion:
-        chat.chat.completions.create(**asked)
+        chat.chat.completions.create(**asked, response_format=format)
     with pytest.raises(anthropic.APIStatusError) as message:
-        claude.messages.create(**asked)
+        config = {"format": {"type": "json_schema", "schema": endless}}
+        claude.messages.create(**asked, output_config=config)
 
     assert completion.value.status_code == message.value.status_code == 504
     assert completion.value.code == "deadline_exceeded"
     assert message.value.body["error"]["type"] == "timeout_error"
+
+
+def test_a_stream_that_outlives_its_client_ends_with_an_error_event(chat):
+    asked = {"model": "tiny", "messages": ASKED, "max_tokens": 3000, "stream": True}
+    late = {"x-envoy-expected-rq-timeout-ms": "1500"}
+    endless = {"ignore_eos": True}
+
+    with pytest.raises(openai.APIError, match="the client waits no longer") as failed:
+        for chunk in chat.chat.completions.create(**asked, extra_headers=late, extra_body=endless):
+            assert chunk.object == "chat.completion.chunk"
+
+    assert failed.value.code == "deadline_exceeded"
