@@ -47,14 +47,18 @@ class KvMirror:
         num_tokens: Tokens of all regions together; an owner may find no room, and 0 has
             none for anybody.
 
+    Attributes:
+        k: Keys, `[num_layers, num_tokens, num_kv_heads, head_dim]`.
+        v: Values, like `k`.
+
     Source:
         Knowlton, "A fast storage allocator", 1965.
     """
 
     def __init__(self, cache: PagedCache, *, num_tokens: int) -> None:
         shape = (len(cache.k), num_tokens, *cache.k.shape[3:])
-        self._k = torch.empty(shape, dtype=cache.k.dtype)  # memory is taken when first touched
-        self._v = torch.empty(shape, dtype=cache.k.dtype)
+        self.k = torch.empty(shape, dtype=cache.k.dtype)  # memory is taken when first touched
+        self.v = torch.empty(shape, dtype=cache.k.dtype)
         self._cache = cache
         self._held: dict[Owner, Region] = {}
         self._free: dict[int, set[int]] = {}  # offsets by size
@@ -86,7 +90,7 @@ class KvMirror:
             if region is None:
                 return None
             self._held[owner] = region
-            for array in (self._k, self._v):  # a masked NaN is a NaN once multiplied by 0
+            for array in (self.k, self.v):  # a masked NaN is a NaN once multiplied by 0
                 array[:, region.offset + start : region.offset + region.size] = 0
         self._fill(region, start, table)
         region.num_valid = stop
@@ -105,15 +109,24 @@ class KvMirror:
 
     def store(self, layer: int, k: Tensor, v: Tensor) -> None:
         if len(self._slots):
-            for array, new in ((self._k, k), (self._v, v)):
+            for array, new in ((self.k, k), (self.v, v)):
                 rows = new if self._rows is None else new.index_select(0, self._rows)
                 array[layer].index_copy_(0, self._slots, rows)
 
-    def view(self, layer: int, first: Region, count: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of `count` regions from `first` on, `[count, size, heads, head_dim]`."""
-        tokens = slice(first.offset, first.offset + count * first.size)
-        shape = (count, first.size, *self._k.shape[2:])
-        return self._k[layer, tokens].view(shape), self._v[layer, tokens].view(shape)
+    def view(
+        self, layer: int, first: Region, count: int, start: int, stop: int
+    ) -> tuple[Tensor, Tensor]:
+        """Keys and values at positions `start` to `stop` of `count` regions from `first` on.
+
+        Each is `[count, num_kv_heads, stop - start, head_dim]`.
+        """
+        _, num_tokens, num_heads, head_dim = self.k.shape
+        token = num_heads * head_dim
+        shape = (count, num_heads, stop - start, head_dim)
+        strides = (first.size * token, head_dim, token, 1)
+        begin = (layer * num_tokens + first.offset + start) * token
+        # One call each: this runs for every group and layer.
+        return self.k.as_strided(shape, strides, begin), self.v.as_strided(shape, strides, begin)
 
     def _fill(self, region: Region, start: int, table: NDArray[np.int64]) -> None:
         at, block_size = region.num_valid, self._cache.block_size
@@ -121,7 +134,7 @@ class KvMirror:
             return
         first = at // block_size
         blocks = torch.from_numpy(table[first : -(-start // block_size)])
-        for array, cache in ((self._k, self._cache.k), (self._v, self._cache.v)):
+        for array, cache in ((self.k, self._cache.k), (self.v, self._cache.v)):
             tokens = cache.index_select(1, blocks).flatten(1, 2)[:, at - first * block_size :]
             array[:, region.offset + at : region.offset + start] = tokens[:, : start - at]
 

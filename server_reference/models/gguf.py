@@ -187,11 +187,8 @@ class GgufFile:
             GgufError: The file has no such tensor, or holds it in a type that the
                 `gguf` package cannot dequantise.
         """
-        info = self.tensors.get(name)
-        if info is None:
-            raise GgufError(f"{self.path} has no tensor {name!r}, which is needed to run it")
-        first = self._start + info.offset
-        raw = np.frombuffer(self._data, np.uint8, count=info.num_bytes, offset=first)
+        raw = self.rows(name)
+        info = self.tensors[name]
         try:
             values: NDArray[np.float32] = dequantize(_rows(raw, info), info.kind)
         except NotImplementedError:
@@ -200,6 +197,19 @@ class GgufFile:
                 "dequantised here; convert the model to F16, Q8_0 or Q4_K"
             ) from None
         return values.astype(np.float32, copy=False).reshape(info.shape)
+
+    def rows(self, name: str) -> NDArray[np.uint8]:
+        """One tensor's bytes as they lie in the file, read-only, `[rows, bytes of a row]`.
+
+        Raises:
+            GgufError: The file has no such tensor.
+        """
+        info = self.tensors.get(name)
+        if info is None:
+            raise GgufError(f"{self.path} has no tensor {name!r}, which is needed to run it")
+        first = self._start + info.offset
+        raw = np.frombuffer(self._data, np.uint8, count=info.num_bytes, offset=first)
+        return raw.reshape(math.prod(info.shape[:-1]), -1)
 
     def _check_size(self) -> None:
         end = max((t.offset + t.num_bytes for t in self.tensors.values()), default=0)
@@ -212,12 +222,12 @@ class GgufFile:
 
 
 def _rows(raw: NDArray[np.uint8], info: TensorInfo) -> NDArray[np.generic]:
-    """The bytes as `dequantize` takes them: floats as such, blocks one row per tensor row."""
+    """The bytes as `dequantize` takes them: floats as such."""
     if info.kind is GGMLQuantizationType.F32:
         return raw.view(np.float32)
     if info.kind is GGMLQuantizationType.F16:
         return raw.view(np.float16)
-    return raw.reshape(math.prod(info.shape[:-1]), -1)
+    return raw
 
 
 def _map(path: Path) -> mmap.mmap:
