@@ -43,12 +43,11 @@ def test_goodput_is_plotted_by_rate_of_arrival(outcome):
 
 
 def test_continuous_batching_takes_fewer_steps_than_static_batches(outcome):
-    """Not a time: steps are counted, so that it holds on every machine."""
+    """Counted, not timed, so that it holds on every machine."""
     found, _ = outcome
 
-    speed = next(one for one in found.figures if one.name.startswith("continuous / static"))
-    assert speed.floor == 3.0
-    assert speed.value > 1.5
+    steps = {name: one["steps"] for name, one in found.facts["batching"].items()}
+    assert steps["static"] > 2 * steps["continuous"]
 
 
 def test_the_loop_is_the_same_for_every_engine():
