@@ -182,6 +182,17 @@ class Histories:
         return [block for block in mine if block not in held]
 
 
+@EVERY_BODY
+def test_what_is_rejected_is_not_read_after_a_long_chunk(body):
+    histories = Histories(body(WINDOWS), WINDOWS)
+    histories.start("a")
+
+    histories.step([("a", 30, 0)])
+    histories.step([("a", 5, 3)])
+    histories.step([("a", 18, 0)])
+    histories.step([("a", 1, 0)])
+
+
 NAMES = st.sampled_from("abcd")
 STEPS = st.lists(
     st.one_of(
