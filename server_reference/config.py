@@ -41,7 +41,8 @@ class EngineConfig:
     """How one engine runs.
 
     Args:
-        model: `tiny`, `smollm2`, the path of a GGUF file, or a folder with safetensors.
+        model: `tiny`, `smollm2`, the path of a GGUF file or of a folder with safetensors, or a
+            model of a hub, `organisation/model`.
         block_size: Tokens per KV block.
         num_blocks: KV blocks in the pool; `None` derives them from `kv_memory_bytes`.
         kv_memory_bytes: Memory for keys and values when `num_blocks` is `None`; `None`
