@@ -17,7 +17,7 @@ from hypercorn.config import Config
 from ..api.app import create_app
 from ..core import EngineStats
 from ..models.chat_template import ChatTemplateError
-from ..models.gguf import GgufError
+from ..models.errors import ModelFileError
 from ..models.registry import FrontModel, ModelUnavailableError, front
 from ..processes.process import EngineProcess, EngineStartError
 from .app import Gateway
@@ -250,7 +250,7 @@ def _ended(serving: asyncio.Task[None]) -> ServerEndedError:
 def _front(model: str) -> FrontModel:
     try:
         return front(model)
-    except (ModelUnavailableError, GgufError, ChatTemplateError, OSError) as error:
+    except (ModelUnavailableError, ModelFileError, ChatTemplateError, OSError) as error:
         raise ServerStartError(" ".join(str(error).split())) from error
 
 

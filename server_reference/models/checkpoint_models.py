@@ -160,7 +160,7 @@ def weights_of(
     parts = families.parts_of(
         checkpoint.folder, config, names, shapes, layer="model.layers.{}.", ignored=ignored
     )
-    return families.build(parts, lambda name: readers[name](name), dtype)
+    return families.build(config, parts, lambda name: readers[name](name), dtype)
 
 
 def _open(path: Path) -> Any:

@@ -140,7 +140,9 @@ def rope_scaling(path: Path, fields: Metadata, *, max_context: int) -> RopeScali
         )
     original = fields.number("original_max_position_embeddings", max_context)
     factor = fields.number("factor", max_context / original if kind == "yarn" else None)
-    numbers = {name: fields.number(name) for name in _ROPE_NUMBERS if name in fields}
+    numbers: dict[str, Any] = {
+        name: fields.number(name) for name in _ROPE_NUMBERS if name in fields
+    }
     scales = fields.number("mscale", 0.0), fields.number("mscale_all_dim", 0.0)
     if all(scales) and "attention_factor" not in numbers:
         above, below = (0.1 * scale * math.log(max(factor, 1)) + 1 for scale in scales)
@@ -180,7 +182,8 @@ class Part:
 
 
 Parts: TypeAlias = dict[str, tuple[Part, ...]]
-"""For each weight, as `weight_shapes` names it, the tensors that lie one below the other in it."""
+"""For each weight, as `weight_shapes` names it, the tensors that lie one below the other in it;
+`head` even where it is tied."""
 
 
 def parts_of(
@@ -214,6 +217,7 @@ def parts_of(
             Part(prefix + tensor, (count, *shape[1:]))
             for tensor, count in zip(names[own], rows.get(own, [shape[0]]), strict=True)
         )
+    parts.setdefault("head", parts["embedding"])
     _check(path, [part for some in parts.values() for part in some], shapes, set(ignored))
     return parts
 
@@ -241,7 +245,9 @@ def _check(
             )
 
 
-def build(parts: Parts, read: Callable[[str], Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+def build(
+    config: ModelConfig, parts: Parts, read: Callable[[str], Tensor], dtype: torch.dtype
+) -> dict[str, Tensor]:
     """The weights themselves, in `dtype`; `read` gives a tensor by its name."""
 
     def rows(part: Part) -> Tensor:
@@ -250,5 +256,5 @@ def build(parts: Parts, read: Callable[[str], Tensor], dtype: torch.dtype) -> di
 
     return {
         name: rows(own[0]) if len(own) == 1 else torch.cat([rows(part) for part in own])
-        for name, own in parts.items()
+        for name, own in ((name, parts[name]) for name in weight_shapes(config))
     }

@@ -127,6 +127,12 @@ class Metadata:
             raise self._wrong(key, "a list of integers", items)
         return integers
 
+    def numbers(self, key: str) -> list[float]:
+        items = self._list(key)
+        if not all(isinstance(item, int | float) for item in items):
+            raise self._wrong(key, "a list of numbers", items)
+        return items
+
     def flags(self, key: str) -> list[bool]:
         """A list of true and false; empty where there is no such list."""
         value = self.values.get(self._names.get(key, key))
@@ -208,7 +214,7 @@ class GgufFile:
     def _check_size(self) -> None:
         end = max((t.offset + t.num_bytes for t in self.tensors.values()), default=0)
         missing = self._start + end - len(self._data)
-        if missing > 0:
+        if self.tensors and missing > 0:
             raise GgufError(
                 f"{self.path} is cut short: its tensors need {missing} bytes more than the "
                 f"{len(self._data)} there are; fetch the file again"

@@ -159,4 +159,4 @@ def weights_of(file: GgufFile, config: ModelConfig, dtype: torch.dtype) -> dict[
         values = torch.from_numpy(np.array(file.tensor(name)))
         return values - config.norm_offset if name.endswith("norm.weight") else values
 
-    return families.build(parts_of(file, config), read, dtype)
+    return families.build(config, parts_of(file, config), read, dtype)

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from ..config import EngineConfig
+from . import checkpoint_models
+from .checkpoint import Checkpoint
 from .gguf import GgufFile
 from .gguf_blocks import form_of, quantized_of
 from .gguf_models import config_of, parts_of, weights_of
@@ -23,7 +25,8 @@ from .numerics import (
 from .quantized import Form
 from .registry import resolve
 from .tiny import TINY, tiny_weights
-from .tokenizer import BpeTokenizer, ByteTokenizer, Tokenizer
+from .tokenizer import ByteTokenizer, Tokenizer
+from .tokenizer_files import checkpoint_tokenizer, gguf_tokenizer
 from .transformer import ModelConfig, Transformer, weight_shapes
 from .weight_cache import cached_weights
 
@@ -50,21 +53,27 @@ def load(config: EngineConfig) -> LoadedModel:
 
     Raises:
         ModelUnavailableError: There is no such model, or it cannot be fetched.
-        GgufError: Its file is damaged or of an unsupported family.
+        ModelFileError: Its files are damaged or of an unsupported family.
         NumericsError: It cannot be computed as the configuration asks.
     """
     check_config(config)
     torch.set_num_threads(config.threads)
     files = resolve(config.model)
     tokenizer: Tokenizer
-    if files.gguf is None:
+    if files.folder is not None:
+        checkpoint = Checkpoint(files.folder)
+        model, tokenizer = checkpoint_models.config_of(checkpoint), checkpoint_tokenizer(checkpoint)
+        forms = asked_forms(model, config.quantize, {})
+        dense = checkpoint_models.weights_of(checkpoint, model, _DTYPES[config.dtype])
+        weights = quantized(config, model, dense, forms)
+    elif files.gguf is not None:
+        file = GgufFile(files.gguf)
+        model, tokenizer = config_of(file), gguf_tokenizer(file)
+        forms, weights = _of_gguf(config, file, model)
+    else:
         model, tokenizer = TINY, ByteTokenizer()
         forms = asked_forms(model, config.quantize, {})
         weights = quantized(config, model, tiny_weights(_DTYPES[config.dtype]), forms)
-    else:
-        file = GgufFile(files.gguf)
-        model, tokenizer = config_of(file), BpeTokenizer(file)
-        forms, weights = _of_gguf(config, file, model)
     linears, numerics = linears_of(config, model, weights, forms)
     _logger.info("%s is computed in %s", files.name, numerics)
     transformer = Transformer(model, weights, linears=linears)

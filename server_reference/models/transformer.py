@@ -6,6 +6,7 @@ caller's: `hidden` calls `attend` once per layer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
@@ -150,6 +151,7 @@ def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
 @dataclass(frozen=True, slots=True)
 class _Layer:
     qkv: Linear
+    qkv_bias: Tensor | None
     attention_out: Linear
     gate_up: Linear
     down: Linear
@@ -164,7 +166,8 @@ class Transformer:
         weights: As `weight_shapes` lists them, all of one dtype and on one device; others
             are left alone.
         linears: Products that take the place of the matrices of their names in `weights`,
-            and of their biases; `head` names the head even where it is tied.
+            which may then be left out; `head` names the head even where it is tied. The bias
+            is not theirs.
         pad_rows: Of the other products, as `DenseLinear` takes it.
 
     Raises:
@@ -207,7 +210,7 @@ class Transformer:
         with torch.inference_mode():
             turned = [
                 (cos[positions].unsqueeze(1), sin[positions].unsqueeze(1))
-                for cos, sin in self._rotations  # each [num_tokens, 1, head_dim / 2]
+                for cos, sin in self._rotations  # each [num_tokens, 1, head_dim]
             ]
             # The stream between the layers is fp32 whatever the weights are: in bf16 its sums
             # would be rounded 60 times in SmolLM2, which doubles the error of its logits.
@@ -216,8 +219,8 @@ class Transformer:
             for at, layer in enumerate(self._layers):
                 q, k, v = self._project(layer, x, *turned[layer.turns])
                 attended = attend(at, q, k, v).reshape(len(x), -1)
-                x = x + self._after(layer, "attention_post_norm", layer.attention_out(attended))
-                x = x + self._after(layer, "mlp_post_norm", self._mlp(layer, x))
+                x += self._after(layer, "attention_post_norm", layer.attention_out(attended))
+                x += self._after(layer, "mlp_post_norm", self._mlp(layer, x))
             return self._normalise(x, self._norm)
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -239,6 +242,7 @@ class Transformer:
         own = [name.removeprefix(prefix) for name in self.weights if name.startswith(prefix)]
         return _Layer(
             qkv=self._linear(prefix + "qkv"),
+            qkv_bias=self.weights.get(prefix + "qkv_bias"),
             attention_out=self._linear(prefix + "attention_out"),
             gate_up=self._linear(prefix + "gate_up"),
             down=self._linear(prefix + "down"),
@@ -247,20 +251,22 @@ class Transformer:
         )
 
     def _norm_weight(self, name: str) -> Tensor:
-        return self.weights[name].float() + self.config.norm_offset
+        """What `_normalise` takes: times the root of its length, which the norm has once more."""
+        weight = self.weights[name].float() + self.config.norm_offset
+        return weight * math.sqrt(len(weight))
 
     def _linear(self, name: str) -> Linear:
         if name in self._linears:
             return self._linears[name]
         tied = name == "head" and self.config.tie_embeddings
-        weight = self.weights["embedding" if tied else name]
-        return DenseLinear(weight, self.weights.get(f"{name}_bias"), pad_rows=self._pad_rows)
+        return DenseLinear(self.weights["embedding" if tied else name], pad_rows=self._pad_rows)
 
     def _project(
         self, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         config = self.config
         rows = layer.qkv(self._normalise(x, layer.norms["attention_norm"]))
+        rows = rows if layer.qkv_bias is None else rows + layer.qkv_bias
         heads = rows.view(len(x), -1, config.head_dim)
         num_rotated = config.num_q_heads + config.num_kv_heads
         turning = heads[:, :num_rotated]
@@ -282,8 +288,10 @@ class Transformer:
         return added if weight is None else self._normalise(added.float(), weight)
 
     def _normalise(self, x: Tensor, weight: Tensor) -> Tensor:
-        normal = functional.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)
-        return normal.to(self.dtype)
+        """Divide rows by the root of their mean square, in fewer steps than torch's rms_norm."""
+        size = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        size.mul_(size).add_(len(weight) * self.config.rms_norm_eps).sqrt_()
+        return (x * weight).div_(size).to(self.dtype)
 
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from server_reference.models.gguf import GgufError
+from server_reference.models.errors import ModelFileError
 from server_reference.models.registry import ModelUnavailableError, front, resolve
 from tests.server_reference.models.gguf_files import write_gguf
 from tests.server_reference.models.texts import decoded
@@ -55,7 +55,7 @@ def test_the_front_of_a_file_has_its_template_and_context(tmp_path: Path) -> Non
 def test_a_base_model_has_no_front(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "base.gguf", without=["tokenizer.chat_template"])
 
-    with pytest.raises(GgufError, match=r"base\.gguf has no chat template"):
+    with pytest.raises(ModelFileError, match=r"base\.gguf has no chat template"):
         front(str(path))
 
 
