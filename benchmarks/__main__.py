@@ -22,6 +22,7 @@ BENCHMARKS = {
     "caching": "caching",
     "budgets": "budgets",
     "numerics": "numerics",
+    "engine": "engine",
 }
 """Each benchmark's name, and the module that runs it."""
 

@@ -30,6 +30,8 @@ class Batch:
         block_table: KV blocks of each sequence, `[num_seqs, max_blocks_per_seq]`. Past
             its last block a row repeats its first one: safe to read, to be masked.
         rows: `Sequence.row` of each sequence, `[num_seqs]`.
+        owners: Arrival and preemptions of each: while they stay the same, so does what its
+            computed blocks hold.
         num_decodes: The first so many sequences have one token each.
         pending: Rows whose token is still being sampled, `[num_pending]`: they hold 0.
         pending_from: `Sequence.row` of the sequence of each of those.
@@ -45,6 +47,7 @@ class Batch:
     context_lens: NDArray[np.int64]
     block_table: NDArray[np.int64]
     rows: NDArray[np.int64]
+    owners: list[tuple[int, int]]
     num_decodes: int
     pending: NDArray[np.int64]
     pending_from: NDArray[np.int64]
@@ -75,6 +78,7 @@ def build_batch(step: Step, *, block_size: int) -> Batch:
         context_lens=starts + lens,
         block_table=block_table,
         rows=rows,
+        owners=[(entry.sequence.arrival, entry.sequence.preemptions) for entry in entries],
         num_decodes=int(np.count_nonzero(lens == 1)),
         pending=query_start[1:][waiting] - 1,
         pending_from=rows[waiting],

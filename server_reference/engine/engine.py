@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Set
 from dataclasses import dataclass
-
-import torch
 
 from ..config import EngineConfig
 from ..core import (
@@ -23,16 +20,17 @@ from ..core import (
     WaitingRecord,
 )
 from ..kv.block_pool import BlockPool
+from ..kv.memory import free_memory
 from ..models.load import LoadedModel
-from ..models.transformer import ModelConfig
-from .attention_backends import TorchAttention, block_bytes
+from .attention_backends import PagedCache
+from .cpu_attention import cpu_attention
 from .detokenizer import Detokenizer
 from .model_runner import Flight, LogitsObserver, ModelRunner
+from .pool_size import pool_size
 from .scheduler import RefusedError, Scheduled, Scheduler, Step
 
 __all__ = ["Engine", "RefusedError"]
 
-_DEFAULT_KV_BYTES = 1 << 30
 _NOT_NUMBERS = (
     "the model computed logits that are not numbers for this sequence; "
     "run it with dtype='fp32', or check the checkpoint"
@@ -106,6 +104,7 @@ class Engine:
     Attributes:
         capacity: Tokens that one sequence may have, prompt and `max_tokens` together:
             the context of the model or the whole pool, whichever is smaller.
+        notes: The arithmetic of its memory, in words.
     """
 
     def __init__(
@@ -117,9 +116,9 @@ class Engine:
         on_logits: LogitsObserver | None = None,
     ) -> None:
         shapes, dtype = model.transformer.config, model.transformer.dtype
-        num_blocks = _num_blocks(shapes, config, dtype)
+        pool = pool_size(shapes, config, dtype, free=free_memory())
         self.scheduler = Scheduler(
-            BlockPool(num_blocks),
+            BlockPool(pool.num_blocks),
             block_size=config.block_size,
             capacity=shapes.max_context,
             max_num_seqs=config.max_num_seqs,
@@ -127,12 +126,13 @@ class Engine:
             max_prefill_share=config.max_prefill_share,
         )
         self.capacity = self.scheduler.capacity
-        attention = TorchAttention(
-            shapes, num_blocks=num_blocks, block_size=config.block_size, dtype=dtype
+        self.notes = pool.notes
+        cache = PagedCache(
+            shapes, num_blocks=pool.num_blocks, block_size=config.block_size, dtype=dtype
         )
         self._runner = ModelRunner(
             model.transformer,
-            attention,
+            cpu_attention(config.numerics, shapes, cache, mirror_tokens=pool.mirror_tokens),
             block_size=config.block_size,
             max_num_seqs=config.max_num_seqs,
             seed=config.seed,
@@ -317,31 +317,3 @@ def _is_prefill_only(entry: Scheduled) -> bool:
 
 def _between(start: float | None, end: float | None) -> float | None:
     return None if start is None or end is None else end - start
-
-
-def _num_blocks(model: ModelConfig, config: EngineConfig, dtype: torch.dtype) -> int:
-    """Blocks that the configuration asks for, or that its memory holds and can be used."""
-    size = block_bytes(model, block_size=config.block_size, dtype=dtype)
-    if config.num_blocks is not None:
-        return _checked(config.num_blocks, size)
-    num_bytes = config.kv_memory_bytes or _DEFAULT_KV_BYTES
-    if num_bytes < size:
-        raise ValueError(
-            f"kv_memory_bytes={num_bytes:,} holds no KV block: one of "
-            f"{config.block_size} tokens takes {size:,} bytes (2 x {model.num_layers} layers x "
-            f"{model.num_kv_heads} heads x {model.head_dim} x {dtype.itemsize} bytes each); "
-            f"raise kv_memory_bytes or lower block_size"
-        )
-    usable = config.max_num_seqs * -(-model.max_context // config.block_size)
-    return _checked(min(num_bytes // size, usable), size)
-
-
-def _checked(num_blocks: int, size: int) -> int:
-    """`num_blocks` of `size` bytes, if this machine can hold them."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if num_blocks * size > memory:
-        raise ValueError(
-            f"{num_blocks:,} KV blocks of {size:,} bytes are more than the {memory:,} bytes of "
-            f"memory here; lower num_blocks, kv_memory_bytes or max_num_seqs"
-        )
-    return num_blocks

@@ -86,7 +86,9 @@ class ModelRunner:
         if self._on_logits is not None:
             self._on_logits([entry.sequence for entry in batch.sampled], logits)
         with torch.inference_mode():
-            flight.tokens = sample(logits, [self._draw(entry) for entry in batch.sampled])
+            flight.tokens = sample(
+                logits, [self._draw(entry) for entry in batch.sampled]
+            ).host_tokens()
         rows = torch.tensor([entry.sequence.row for entry in batch.sampled])
         self._newest[rows] = torch.tensor([token or 0 for token in flight.tokens])
 

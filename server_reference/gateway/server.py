@@ -183,7 +183,11 @@ class Server:
     async def _serve(self, stopping: asyncio.Event) -> None:
         router = Router([self._engine])
         engine = self._config.engine
-        admission = Admission(max_running=engine.max_num_seqs, max_queued=engine.max_queued)
+        admission = Admission(
+            max_running=engine.max_num_seqs,
+            max_queued=engine.max_queued,
+            max_queued_tokens=engine.max_queued_tokens,
+        )
         pipeline = Pipeline(self._model, router, admission=admission, meter=self._meter)
         # Any: hypercorn and starlette give the same ASGI types different names.
         gateway: Any = Gateway(

@@ -60,20 +60,21 @@ def load(config: EngineConfig) -> LoadedModel:
     torch.set_num_threads(config.threads)
     files = resolve(config.model)
     tokenizer: Tokenizer
+    dtype = _DTYPES[config.dtype]
     if files.folder is not None:
         checkpoint = Checkpoint(files.folder)
         model, tokenizer = checkpoint_models.config_of(checkpoint), checkpoint_tokenizer(checkpoint)
         forms = asked_forms(model, config.quantize, {})
-        dense = checkpoint_models.weights_of(checkpoint, model, _DTYPES[config.dtype])
+        dense = checkpoint_models.weights_of(checkpoint, model, dtype)
         weights = quantized(config, model, dense, forms)
-    elif files.gguf is not None:
+    elif files.gguf is None:
+        model, tokenizer = TINY, ByteTokenizer()
+        forms = asked_forms(model, config.quantize, {})
+        weights = quantized(config, model, tiny_weights(dtype), forms)
+    else:
         file = GgufFile(files.gguf)
         model, tokenizer = config_of(file), gguf_tokenizer(file)
         forms, weights = _of_gguf(config, file, model)
-    else:
-        model, tokenizer = TINY, ByteTokenizer()
-        forms = asked_forms(model, config.quantize, {})
-        weights = quantized(config, model, tiny_weights(_DTYPES[config.dtype]), forms)
     linears, numerics = linears_of(config, model, weights, forms)
     _logger.info("%s is computed in %s", files.name, numerics)
     transformer = Transformer(model, weights, linears=linears)

@@ -121,7 +121,7 @@ def linears_of(
         NumericsError: Rows would depend on each other where they must not.
     """
     many = {
-        name: _dense(config, weights[weight], weights.get(f"{name}_bias"))
+        name: _dense(config, weights[weight])
         for name, weight in matrices(model).items()
         if not (config.one_copy and name in forms)
     }
@@ -143,18 +143,18 @@ def linears_of(
     return linears, _line(config, linears, {name: forms[name] for name in few}, most)
 
 
-def _dense(config: EngineConfig, weight: Tensor, bias: Tensor | None = None) -> Linear:
+def _dense(config: EngineConfig, weight: Tensor) -> Linear:
     is_exact = config.numerics == "deterministic"
     if config.dtype == "fp32":
-        return DenseLinear(weight, bias, pad_rows=_TILE_ROWS if is_exact else 1)
+        return DenseLinear(weight, pad_rows=_TILE_ROWS if is_exact else 1)
     packs = not config.one_copy and not why_not("bf16")
-    linear = PackedLinear(weight, bias) if packs else DenseLinear(weight, bias)
+    linear = PackedLinear(weight) if packs else DenseLinear(weight)
     # bf16 products change kernels between 32 and 48 rows: padding would not be enough.
     return TiledLinear(linear, rows=_TILE_ROWS) if is_exact else linear
 
 
 def _quantized(form: Form, name: str, weights: Mapping[str, Tensor]) -> Linear:
-    own = weights[f"{name}.weights"], weights[f"{name}.scales"], weights.get(f"{name}_bias")
+    own = weights[f"{name}.weights"], weights[f"{name}.scales"]
     if form == "int4":
         return Int4Linear(*own)
     return Int8Linear(*own, out_dtype=torch.float32 if name == "head" else torch.bfloat16)
