@@ -83,7 +83,7 @@ class Int4Linear:
 
     def __call__(self, x: Tensor) -> Tensor:
         y: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(
-            x, self._weights, GROUP, self._scales
+            x.contiguous(), self._weights, GROUP, self._scales
         )
         return y
 

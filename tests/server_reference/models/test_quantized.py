@@ -102,6 +102,13 @@ def test_a_row_that_is_not_numbers_leaves_the_others_alone(form: Form) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_rows_may_lie_apart(form: Form) -> None:
+    own, x = linear(form, randn(64, 128)), randn(4, 256).bfloat16()[:, :128]
+
+    assert torch.equal(own(x), own(x.contiguous()))
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_zeros_stay_zeros(form: Form) -> None:
     assert not linear(form, torch.zeros(32, 64))(randn(2, 64).bfloat16()).any()
     assert not linear(form, randn(32, 64))(torch.zeros(2, 64).bfloat16()).any()
