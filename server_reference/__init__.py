@@ -19,9 +19,10 @@ def start(model: str = "tiny", **config: Any) -> Server:
     """Start a server in a thread, with its engine in a process of its own.
 
     Args:
-        model: `tiny`, `smollm2`, or the path of a GGUF file.
-        **config: Fields of `EngineConfig` and of `ServerConfig`: `api_keys`, `host`, `port`,
-            `max_body_bytes`, `request_log`.
+        model: `tiny`, `smollm2`, the path of a GGUF file or of a folder with safetensors, or a
+            model of a hub, `organisation/model`.
+        **config: Fields of `EngineConfig` and of `ServerConfig`: `api_keys`, `admin_key`,
+            `host`, `port`, `max_body_bytes`, `request_log`.
 
     Returns:
         The running server, ready for requests: `base_url`, `api_key`, `stop()`. It is a

@@ -34,6 +34,7 @@ LINES = {
         processes
         api
         gateway
+        explain
         __init__ __main__ pytest_plugin
         """,
 }
@@ -83,7 +84,9 @@ PLACES = {
         "triton": "kernels/",
         "numpy": "kernels/ models/ engine/",
         "gguf": "models/",
-        "tokenizers": "models/tokenizer.py",
+        "safetensors": "models/checkpoint_models.py",
+        "tokenizers": "models/tokenizer.py models/tokenizer_files.py",
+        "huggingface_hub": "downloads/hub.py",
         "jinja2": "models/chat_template.py",
         "llguidance": "engine/grammar.py",
         "fastapi": "api/ gateway/",
@@ -95,9 +98,10 @@ PLACES = {
 
 # What the front process imports or what only counts: no torch there, nor in anything they import.
 WITHOUT_TORCH = """
-    config.py core.py credentials.py kv/ scripted/ api/ gateway/
+    config.py core.py credentials.py explain.py kv/ scripted/ api/ gateway/
     engine/scheduler.py engine/detokenizer.py processes/process.py downloads/
-    models/tokenizer.py models/chat_template.py models/registry.py
+    models/tokenizer.py models/chat_template.py models/registry.py models/checkpoint.py
+    models/tokenizer_files.py
     """.split()
 
 # What `import smartclient` loads none of.

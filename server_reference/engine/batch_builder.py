@@ -12,7 +12,6 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Sequence
 from .scheduler import Scheduled, Step
 
 __all__ = ["Batch", "build_batch"]
@@ -30,9 +29,15 @@ class Batch:
         context_lens: Tokens in the cache, these included, `[num_seqs]`.
         block_table: KV blocks of each sequence, `[num_seqs, max_blocks_per_seq]`. Past
             its last block a row repeats its first one: safe to read, to be masked.
+        rows: `Sequence.row` of each sequence, `[num_seqs]`.
+        owners: Arrival and preemptions of each: while they stay the same, so does what its
+            computed blocks hold.
         num_decodes: The first so many sequences have one token each.
-        sample_rows: Rows whose logits are needed, `[num_samples]`.
-        sampled: The sequence of each of those rows.
+        pending: Rows whose token is still being sampled, `[num_pending]`: they hold 0.
+        pending_from: `Sequence.row` of the sequence of each of those.
+        sample_rows: Rows whose logits are needed, `[num_samples]`; a sequence with drafts
+            has one more than it has drafts.
+        sampled: The work whose rows those are, in their order.
     """
 
     token_ids: NDArray[np.int64]
@@ -41,26 +46,30 @@ class Batch:
     query_start: NDArray[np.int64]
     context_lens: NDArray[np.int64]
     block_table: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    owners: list[tuple[int, int]]
     num_decodes: int
+    pending: NDArray[np.int64]
+    pending_from: NDArray[np.int64]
     sample_rows: NDArray[np.int64]
-    sampled: list[Sequence]
+    sampled: list[Scheduled]
 
 
 def build_batch(step: Step, *, block_size: int) -> Batch:
     """Lay out a step; a sequence that asked for no output gets no sample row."""
     entries = step.scheduled
-    starts = _array([start for _, start, _ in entries])
-    lens = _array([num_tokens for _, _, num_tokens in entries])
+    starts = _array([entry.start for entry in entries])
+    lens = _array([entry.num_tokens for entry in entries])
+    rows = _array([entry.sequence.row for entry in entries])
     query_start = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lens)])
-    block_table = _padded([sequence.block_table for sequence, _, _ in entries])
+    block_table = _padded([entry.sequence.block_table for entry in entries])
 
     owner = np.repeat(np.arange(len(entries)), lens)  # the sequence of every row
     positions = np.arange(query_start[-1]) + (starts - query_start[:-1])[owner]
     blocks, offsets = np.divmod(positions, block_size)
-    token_ids: list[int] = []
-    for sequence, start, num_tokens in entries:
-        token_ids += sequence.tokens(start, start + num_tokens)
-    wanted = [index for index, entry in enumerate(entries) if _is_sampled(entry)]
+    token_ids = list(chain.from_iterable(map(_tokens, entries)))
+    waiting = [at for at, entry in enumerate(entries) if entry.stop > _num_given(entry)]
+    wanted = [at for at, entry in enumerate(entries) if entry.is_sampled]
     return Batch(
         token_ids=_array(token_ids),
         positions=positions,
@@ -68,14 +77,34 @@ def build_batch(step: Step, *, block_size: int) -> Batch:
         query_start=query_start,
         context_lens=starts + lens,
         block_table=block_table,
+        rows=rows,
+        owners=[(entry.sequence.arrival, entry.sequence.preemptions) for entry in entries],
         num_decodes=int(np.count_nonzero(lens == 1)),
-        sample_rows=query_start[1:][wanted] - 1,
-        sampled=[entries[index].sequence for index in wanted],
+        pending=query_start[1:][waiting] - 1,
+        pending_from=rows[waiting],
+        sample_rows=_sample_rows(query_start[1:][wanted], [entries[at] for at in wanted]),
+        sampled=[entries[at] for at in wanted],
     )
 
 
-def _is_sampled(entry: Scheduled) -> bool:
-    return entry.reaches_target and entry.sequence.params.max_tokens > 0
+def _tokens(entry: Scheduled) -> list[int]:
+    sequence, num_known = entry.sequence, entry.stop - entry.num_drafts
+    known = sequence.tokens(entry.start, num_known)
+    if entry.num_drafts:
+        return known + sequence.drafts[: entry.num_drafts]
+    return known if len(known) == entry.num_tokens else [*known, 0]
+
+
+def _num_given(entry: Scheduled) -> int:
+    """Tokens of its sequence that are known or guessed."""
+    return entry.sequence.num_known + entry.num_drafts
+
+
+def _sample_rows(ends: NDArray[np.int64], sampled: Seq[Scheduled]) -> NDArray[np.int64]:
+    """The last row of each, and as many before it as it has drafts."""
+    counts = _array([1 + entry.num_drafts for entry in sampled])
+    starts = np.cumsum(counts) - counts
+    return np.repeat(ends - counts - starts, counts) + np.arange(counts.sum())
 
 
 def _array(values: Seq[int]) -> NDArray[np.int64]:

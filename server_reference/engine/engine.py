@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-import os
 import time
+from collections import deque
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 
-import torch
-
 from ..config import EngineConfig
-from ..core import EngineStats, FinishReason, GenerateRequest, Sequence, SequenceUpdate, StageTimes
+from ..core import (
+    EngineStats,
+    FinishReason,
+    GenerateRequest,
+    Sequence,
+    SequenceRecord,
+    SequenceUpdate,
+    StageTimes,
+    StepRecord,
+    WaitingRecord,
+)
 from ..kv.block_pool import BlockPool
+from ..kv.memory import free_memory
 from ..models.load import LoadedModel
-from ..models.transformer import ModelConfig
-from .attention_backends import TorchAttention, block_bytes
+from .attention_backends import PagedCache
+from .cpu_attention import cpu_attention
 from .detokenizer import Detokenizer
-from .model_runner import LogitsObserver, ModelRunner
+from .model_runner import Flight, LogitsObserver, ModelRunner
+from .pool_size import pool_size
 from .scheduler import RefusedError, Scheduled, Scheduler, Step
 
 __all__ = ["Engine", "RefusedError"]
 
-_DEFAULT_KV_BYTES = 1 << 30
 _NOT_NUMBERS = (
     "the model computed logits that are not numbers for this sequence; "
     "run it with dtype='fp32', or check the checkpoint"
@@ -95,6 +104,7 @@ class Engine:
     Attributes:
         capacity: Tokens that one sequence may have, prompt and `max_tokens` together:
             the context of the model or the whole pool, whichever is smaller.
+        notes: The arithmetic of its memory, in words.
     """
 
     def __init__(
@@ -106,9 +116,9 @@ class Engine:
         on_logits: LogitsObserver | None = None,
     ) -> None:
         shapes, dtype = model.transformer.config, model.transformer.dtype
-        num_blocks = _num_blocks(shapes, config, dtype)
+        pool = pool_size(shapes, config, dtype, free=free_memory())
         self.scheduler = Scheduler(
-            BlockPool(num_blocks),
+            BlockPool(pool.num_blocks),
             block_size=config.block_size,
             capacity=shapes.max_context,
             max_num_seqs=config.max_num_seqs,
@@ -116,13 +126,15 @@ class Engine:
             max_prefill_share=config.max_prefill_share,
         )
         self.capacity = self.scheduler.capacity
-        attention = TorchAttention(
-            shapes, num_blocks=num_blocks, block_size=config.block_size, dtype=dtype
+        self.notes = pool.notes
+        cache = PagedCache(
+            shapes, num_blocks=pool.num_blocks, block_size=config.block_size, dtype=dtype
         )
         self._runner = ModelRunner(
             model.transformer,
-            attention,
+            cpu_attention(config.numerics, shapes, cache, mirror_tokens=pool.mirror_tokens),
             block_size=config.block_size,
+            max_num_seqs=config.max_num_seqs,
             seed=config.seed,
             on_logits=on_logits,
         )
@@ -131,10 +143,14 @@ class Engine:
         self._clock = clock
         self._live: dict[str, _Live] = {}
         self._arrivals = 0
+        self._lookahead = config.lookahead
+        self._in_flight: Flight | None = None
+        self._born = clock()
+        self._trace: deque[StepRecord] = deque(maxlen=config.traced_steps)
 
     @property
     def has_work(self) -> bool:
-        return bool(self._live)
+        return bool(self._live) or self._in_flight is not None
 
     def add(self, request: GenerateRequest) -> None:
         """Queue a request.
@@ -177,16 +193,47 @@ class Engine:
         step = self.scheduler.schedule()
         updates = self._refuse()
         if not step.scheduled:
-            return updates
-        self._note_start(step)
-        tokens = self._runner.run(step)
+            return updates + self._finish()
+        step.begun = self._note_start(step)
+        try:
+            updates += self._run(step)
+        except BaseException:
+            self.scheduler.cancel(step)
+            raise
+        return updates if self._lookahead else updates + self._finish()
+
+    def _run(self, step: Step) -> list[SequenceUpdate]:
+        """Launch and sample a step; meanwhile publish the one before."""
+        flight = self._runner.launch(step)
+        needs_host = self._needs_host(flight)
+        if not needs_host:
+            self._runner.sample(flight)
+        updates = self._finish()
+        if needs_host:  # its rules ask for tokens that only now are known
+            self._runner.sample(flight)
+        self._in_flight = flight
+        return updates
+
+    def _needs_host(self, flight: Flight) -> bool:
+        """Whether some row can be drawn only once the tokens before it are known here."""
+        return False
+
+    def _finish(self) -> list[SequenceUpdate]:
+        """Wait for the step in flight, and publish what it sampled."""
+        flight, self._in_flight = self._in_flight, None
+        if flight is None:
+            return []
+        tokens = self._runner.collect(flight)
+        step = flight.step
         self.scheduler.commit(step)
-        tokens += [(entry.sequence, None) for entry in step.scheduled if _is_prefill_only(entry)]
+        tokens += [(entry, None) for entry in step.scheduled if _is_prefill_only(entry)]
         now = self._clock()
-        for sequence, token in tokens:
-            live = self._live.get(sequence.id)
-            if live is not None and live.sequence is sequence:  # else aborted meanwhile: `commit`
+        updates = []
+        for entry, token in tokens:
+            live = self._live.get(entry.sequence.id)
+            if live is not None and live.sequence is entry.sequence:  # else it ended meanwhile
                 updates.append(self._publish(live, token, now))
+        self._remember(step, step.begun, now)
         return updates
 
     def stats(self) -> EngineStats:
@@ -203,6 +250,35 @@ class Engine:
             prefix_tokens_hit=scheduler.prefix_tokens_hit,
         )
 
+    def explain(self, last: int) -> list[StepRecord]:
+        """What is remembered of the `last` steps, oldest first."""
+        return list(self._trace)[-last:]
+
+    def _remember(self, step: Step, begun: float, now: float) -> None:
+        scheduled = tuple(
+            SequenceRecord(
+                id=one.sequence.id,
+                tenant=one.sequence.tenant,
+                start=one.start,
+                num_tokens=one.num_tokens,
+                num_shared=one.sequence.num_cached // self.scheduler.block_size,
+                why="decode" if one.num_tokens == 1 else f"prefill {one.start + 1}-{one.stop}",
+            )
+            for one in step.scheduled
+        )
+        waiting = tuple(
+            WaitingRecord(id=one.id, tenant=one.tenant, num_tokens=one.target, why="in the queue")
+            for one in self.scheduler.waiting
+        )
+        record = StepRecord(
+            number=self.scheduler.steps,
+            at=begun - self._born,
+            duration=now - begun,
+            scheduled=scheduled,
+            waiting=waiting,
+        )
+        self._trace.append(record)
+
     def _refuse(self) -> list[SequenceUpdate]:
         """Only here is it known who really waits: the front's books lag by a step."""
         updates = []
@@ -211,12 +287,13 @@ class Engine:
             updates.append(self._live.pop(sequence.id).update("", "refused"))
         return updates
 
-    def _note_start(self, step: Step) -> None:
+    def _note_start(self, step: Step) -> float:
         now = self._clock()
         for entry in step.scheduled:
             live = self._live[entry.sequence.id]
             if live.started is None:
                 live.started = now
+        return now
 
     def _publish(self, live: _Live, token: int | None, now: float) -> SequenceUpdate:
         live.reach(now)
@@ -240,31 +317,3 @@ def _is_prefill_only(entry: Scheduled) -> bool:
 
 def _between(start: float | None, end: float | None) -> float | None:
     return None if start is None or end is None else end - start
-
-
-def _num_blocks(model: ModelConfig, config: EngineConfig, dtype: torch.dtype) -> int:
-    """Blocks that the configuration asks for, or that its memory holds and can be used."""
-    size = block_bytes(model, block_size=config.block_size, dtype=dtype)
-    if config.num_blocks is not None:
-        return _checked(config.num_blocks, size)
-    num_bytes = config.kv_memory_bytes or _DEFAULT_KV_BYTES
-    if num_bytes < size:
-        raise ValueError(
-            f"kv_memory_bytes={num_bytes:,} holds no KV block: one of "
-            f"{config.block_size} tokens takes {size:,} bytes (2 x {model.num_layers} layers x "
-            f"{model.num_kv_heads} heads x {model.head_dim} x {dtype.itemsize} bytes each); "
-            f"raise kv_memory_bytes or lower block_size"
-        )
-    usable = config.max_num_seqs * -(-model.max_context // config.block_size)
-    return _checked(min(num_bytes // size, usable), size)
-
-
-def _checked(num_blocks: int, size: int) -> int:
-    """`num_blocks` of `size` bytes, if this machine can hold them."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if num_blocks * size > memory:
-        raise ValueError(
-            f"{num_blocks:,} KV blocks of {size:,} bytes are more than the {memory:,} bytes of "
-            f"memory here; lower num_blocks, kv_memory_bytes or max_num_seqs"
-        )
-    return num_blocks

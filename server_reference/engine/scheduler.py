@@ -8,7 +8,8 @@ then sequences that wait. Arithmetic on integers, without torch.
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..core import Sequence
@@ -23,11 +24,20 @@ class RefusedError(ValueError):
 
 
 class Scheduled(NamedTuple):
-    """What one sequence computes in a step: `num_tokens` tokens from position `start`."""
+    """What one sequence computes in a step: `num_tokens` tokens from position `start`.
+
+    Attributes:
+        reaches_target: Whether the next token can be sampled after this step.
+        num_drafts: The last so many of its tokens are guesses.
+        output_index: The place in the output of the token that it samples first.
+    """
 
     sequence: Sequence
     start: int
     num_tokens: int
+    reaches_target: bool = False
+    num_drafts: int = 0
+    output_index: int = 0
 
     @property
     def stop(self) -> int:
@@ -35,16 +45,27 @@ class Scheduled(NamedTuple):
         return self.start + self.num_tokens
 
     @property
-    def reaches_target(self) -> bool:
-        """Whether the next token can be sampled after this step."""
-        return self.stop == self.sequence.target
+    def is_sampled(self) -> bool:
+        """Whether logits of it are wanted: not where only the prompt is to be computed."""
+        return self.reaches_target and self.sequence.params.max_tokens > 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Step:
-    """One step's work, decodes first."""
+    """One step's work, decodes first; in flight from `schedule` until `commit`.
+
+    Attributes:
+        begun: When the engine took it up, in seconds of its clock.
+        freed_after: Block tables of sequences that left while this step, which writes to
+            them, was in flight; they are free once it is committed.
+    """
 
     scheduled: list[Scheduled]
+    begun: float = 0.0
+    freed_after: list[list[int]] = field(default_factory=list)
+
+    def computes(self, sequence: Sequence) -> bool:
+        return any(entry.sequence is sequence for entry in self.scheduled)
 
     @property
     def num_tokens(self) -> int:
@@ -87,6 +108,8 @@ class Scheduler:
         self.max_prefill_share = max_prefill_share
         self.waiting: list[Sequence] = []  # by arrival
         self.running: dict[str, Sequence] = {}  # by arrival
+        self._in_flight: list[Step] = []
+        self._free_rows = list(reversed(range(max_num_seqs)))
         self.steps = 0
         self.preemptions = 0
         self.prefix_tokens_queried = 0
@@ -122,19 +145,41 @@ class Scheduler:
             self._admit(plan)
         self.steps += 1
         entries = plan.entries.values()
-        return Step(sorted(entries, key=lambda entry: entry.num_tokens > 1))
+        step = Step(sorted(entries, key=lambda entry: entry.num_tokens > 1))
+        if step.scheduled:
+            self._in_flight.append(step)
+        return step
 
-    def commit(self, step: Step) -> None:
-        """Record that a step's keys and values are in the cache.
+    def commit(self, step: Step, rejected: Mapping[str, int] | None = None) -> None:
+        """Record that the oldest step in flight has run, and what it sampled is known.
 
-        A sequence that was removed in the meantime is passed over (LMCache#4185): a runner
-        may take work in while a step computes, as an observer of its logits can already.
+        A sequence that was removed in the meantime is passed over (LMCache#4185). The caller
+        then adds the sampled tokens to the sequences.
+
+        Args:
+            rejected: Drafts of a sequence, by its id, that were not what it samples.
         """
+        assert step is self._in_flight.pop(0), "steps are committed in their order"
         for entry in step.scheduled:
             sequence = entry.sequence
+            sequence.num_pending -= entry.is_sampled
             if self.running.get(sequence.id) is sequence:
-                sequence.num_computed = entry.stop
-                self.cache.publish(sequence)
+                wrong = rejected.get(sequence.id, 0) if rejected else 0
+                sequence.num_computed -= wrong
+                sequence.drafts = []
+                self.cache.publish(sequence, entry.stop - wrong)
+        for table in step.freed_after:
+            self.pool.release(table)
+
+    def cancel(self, step: Step) -> None:
+        """Take a step back that did not run: everything is as if it had not been scheduled."""
+        self._in_flight.remove(step)
+        for entry in step.scheduled:
+            entry.sequence.num_pending -= entry.is_sampled
+            if self.running.get(entry.sequence.id) is entry.sequence:
+                entry.sequence.num_computed -= entry.num_tokens
+        for table in step.freed_after:
+            self.pool.release(table)
 
     def overflow(self, max_queued: int) -> list[Sequence]:
         """Waiting sequences beyond `max_queued`, the newest ones.
@@ -146,7 +191,11 @@ class Scheduler:
         return [sequence for sequence in self.waiting if sequence.preemptions == 0][max_queued:]
 
     def remove(self, sequence: Sequence) -> None:
-        """Take a sequence out, wherever it is; its blocks are free at once."""
+        """Take a sequence out, wherever it is.
+
+        Its blocks are free at once, or once the step in flight that writes to them is
+        committed.
+        """
         if self.running.get(sequence.id) is sequence:
             del self.running[sequence.id]
             self._release(sequence)
@@ -155,14 +204,17 @@ class Scheduler:
 
     def check(self) -> None:
         """Raise `AssertionError` unless the books balance; meant for tests."""
-        self.pool.check([sequence.block_table for sequence in self.running.values()])
+        tables = [sequence.block_table for sequence in self.running.values()]
+        self.pool.check(tables + [table for step in self._in_flight for table in step.freed_after])
+        rows = [sequence.row for sequence in self.running.values()] + self._free_rows
+        assert sorted(rows) == list(range(self.max_num_seqs)), f"rows are lost or shared: {rows}"
         for queue in (list(self.running.values()), self.waiting):
             assert queue == sorted(queue, key=_arrival), "a queue is out of order"
         assert len(self.running) <= self.max_num_seqs
         for sequence in self.running.values():
             assert sequence.num_computed <= len(sequence.block_table) * self.block_size
-            assert sequence.num_computed <= sequence.target
-            assert sequence.num_published == sequence.num_computed // self.block_size
+            assert sequence.num_computed <= sequence.target + len(sequence.drafts)
+            assert sequence.num_published <= sequence.num_computed // self.block_size
         for sequence in self.waiting:
             assert not sequence.block_table, f"{sequence.id} waits and holds blocks"
             claims = (sequence.num_computed, sequence.num_published)
@@ -171,7 +223,7 @@ class Scheduler:
     def _running_in_turn(self) -> list[tuple[Sequence, int]]:
         """Running sequences and their gaps, decodes first, by arrival otherwise."""
         gaps = [(sequence, _gap(sequence)) for sequence in self.running.values()]
-        prefills = [entry for entry in gaps if entry[1] > 1]
+        prefills = [entry for entry in gaps if entry[1] > 1]  # 0: its last token is in flight
         return [entry for entry in gaps if entry[1] == 1] + prefills
 
     def _advance(self, sequence: Sequence, gap: int, plan: _Plan) -> None:
@@ -181,6 +233,8 @@ class Scheduler:
             return
         room = self._room(sequence)
         while room < 1:
+            if any(step.freed_after for step in self._in_flight):
+                return  # blocks will be free without a further victim (vllm-ascend#16315)
             victim = next(reversed(self.running.values()))
             assert len(self.running) > 1, "add lets in only what fits alone"
             self._preempt(victim, plan)
@@ -188,6 +242,8 @@ class Scheduler:
                 return
             room = self._room(sequence)
         self._take(sequence, min(wanted, room), plan)
+        # Drafts take what is left over: nothing is preempted for a guess.
+        self._draft(sequence, plan)
 
     def _admit(self, plan: _Plan) -> None:
         """Start waiting sequences in order, while all they have to compute fits."""
@@ -209,6 +265,7 @@ class Scheduler:
         sequence.block_table = found
         sequence.num_published = len(found)
         sequence.num_computed = len(found) * self.block_size
+        sequence.row = self._free_rows.pop()
         if sequence.preemptions == 0:  # later it finds its own blocks again
             sequence.num_cached = sequence.num_computed
             self.prefix_tokens_queried += sequence.target
@@ -220,21 +277,47 @@ class Scheduler:
         missing = self._blocks_for(start + num_tokens) - len(sequence.block_table)
         if missing > 0:
             sequence.block_table += self.pool.allocate(missing)
-        plan.give(Scheduled(sequence, start, num_tokens))
+        sequence.num_computed = start + num_tokens
+        reaches_target = sequence.num_computed == sequence.target
+        entry = Scheduled(sequence, start, num_tokens, reaches_target, 0, sequence.num_outputs)
+        sequence.num_pending += entry.is_sampled
+        plan.give(entry)
+
+    def _draft(self, sequence: Sequence, plan: _Plan) -> None:
+        """Add the drafts of a sequence that reaches its target, as far as there is room."""
+        entry = plan.entries[sequence.id]
+        if not sequence.drafts or not entry.is_sampled:
+            return
+        extra = min(len(sequence.drafts), plan.budget, self._room(sequence))
+        missing = self._blocks_for(entry.stop + extra) - len(sequence.block_table)
+        if missing > 0:
+            sequence.block_table += self.pool.allocate(missing)
+        sequence.num_computed += extra
+        plan.budget -= extra
+        plan.entries[sequence.id] = entry._replace(
+            num_tokens=entry.num_tokens + extra, num_drafts=extra
+        )
 
     def _preempt(self, sequence: Sequence, plan: _Plan) -> None:
         del self.running[sequence.id]
+        plan.take_back(sequence)
         self._release(sequence)
         sequence.preemptions += 1
         self.preemptions += 1
-        plan.take_back(sequence)
         insort(self.waiting, sequence, key=_arrival)  # its old place, not the end (vllm#41951)
 
     def _release(self, sequence: Sequence) -> None:
-        self.pool.release(sequence.block_table)
+        writing = [step for step in self._in_flight if step.computes(sequence)]
+        if writing:
+            writing[-1].freed_after.append(sequence.block_table)
+        else:
+            self.pool.release(sequence.block_table)
         sequence.block_table = []
+        sequence.drafts = []
         sequence.num_published = 0
         sequence.num_computed = 0
+        self._free_rows.append(sequence.row)
+        sequence.row = -1
 
     def _room(self, sequence: Sequence) -> int:
         """Tokens that fit into the sequence's blocks and the free ones."""
@@ -242,7 +325,7 @@ class Scheduler:
         return blocks * self.block_size - sequence.num_computed
 
     def _missing(self, sequence: Sequence) -> int:
-        return self._blocks_for(sequence.target) - len(sequence.block_table)
+        return self._blocks_for(sequence.num_known) - len(sequence.block_table)
 
     def _blocks_for(self, num_tokens: int) -> int:
         return -(-num_tokens // self.block_size)
@@ -266,9 +349,13 @@ class _Plan:
         entry = self.entries.pop(sequence.id, None)
         if entry is not None:
             self.budget += entry.num_tokens
+            sequence.num_pending -= entry.is_sampled
 
 
 def _gap(sequence: Sequence) -> int:
+    """Tokens that are to be computed; none while its last one is being sampled."""
+    if sequence.num_pending and sequence.num_outputs >= sequence.params.max_tokens:
+        return 0
     return sequence.target - sequence.num_computed
 
 

@@ -66,9 +66,9 @@ class PrefixCache:
             blocks.append(block)
         return blocks
 
-    def publish(self, sequence: Sequence) -> None:
-        """Make the blocks findable that `sequence` has filled and computed."""
-        for number in range(sequence.num_published, sequence.num_computed // self._block_size):
+    def publish(self, sequence: Sequence, num_computed: int) -> None:
+        """Make the blocks findable that the first `num_computed` tokens of `sequence` fill."""
+        for number in range(sequence.num_published, num_computed // self._block_size):
             self._pool.register(sequence.block_table[number], self._key(sequence, number))
             sequence.num_published = number + 1
 

@@ -18,9 +18,11 @@ from contextlib import suppress
 from typing import Protocol
 
 from ..config import EngineConfig
-from ..core import EngineStats, GenerateRequest, SequenceUpdate
+from ..core import EngineStats, GenerateRequest, SequenceUpdate, StepRecord
 from .frames import (
     Beat,
+    Explain,
+    Explained,
     FrameBuffer,
     FromEngine,
     Hello,
@@ -53,6 +55,7 @@ class Steps(Protocol):
     def abort(self, id: str) -> None: ...
     def step(self) -> list[SequenceUpdate]: ...
     def stats(self) -> EngineStats: ...
+    def explain(self, last: int) -> list[StepRecord]: ...
 
 
 class Channel:
@@ -134,13 +137,16 @@ class Worker:
             for id in message.abort:
                 self._engine.abort(id)
                 self._under_way.pop(id, None)
+        elif isinstance(message, Explain):
+            self._channel.send(Explained(self._engine.explain(message.last)))
         return not isinstance(message, Stop)
 
     def _add(self, request: GenerateRequest) -> None:
         try:
             self._engine.add(request)
         except ValueError as error:
-            self._updates.append(_failed(request.id, str(error)))
+            refused = SequenceUpdate(id=request.id, finish_reason="invalid", error=str(error))
+            self._updates.append(refused)
         else:
             self._under_way[request.id] = None
 
@@ -201,7 +207,10 @@ def _load(channel: Channel, config: EngineConfig) -> Steps:
     from ..models.load import load
 
     channel.send(Loading(f"loading {config.model}"))
-    return Engine(load(config), config)
+    engine = Engine(load(config), config)
+    for note in engine.notes:
+        channel.send(Loading(note))
+    return engine
 
 
 def _sentence(error: Exception) -> str:

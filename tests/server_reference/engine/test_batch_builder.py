@@ -21,7 +21,7 @@ def batch():
     """A decode at position 4 in blocks 5 and 2, and a chunk of 3 from position 1 in block 7."""
     decode = a_sequence([10, 11, 12, 13], table=[5, 2], output=[14])
     prefill = a_sequence([20, 21, 22, 23, 24], table=[7])
-    step = Step([Scheduled(decode, 4, 1), Scheduled(prefill, 1, 3)])
+    step = Step([Scheduled(decode, 4, 1, reaches_target=True), Scheduled(prefill, 1, 3)])
     return build_batch(step, block_size=4)
 
 
@@ -47,13 +47,13 @@ def test_a_short_block_table_repeats_its_own_first_block(batch):
 
 def test_only_rows_that_reach_their_target_are_sampled(batch):
     assert batch.sample_rows.tolist() == [0]
-    assert [sequence.block_table for sequence in batch.sampled] == [[5, 2]]
+    assert [entry.sequence.block_table for entry in batch.sampled] == [[5, 2]]
 
 
 def test_a_sequence_that_asked_for_no_output_is_not_sampled():
     sequence = a_sequence([1, 2], table=[0], max_tokens=0)
 
-    batch = build_batch(Step([Scheduled(sequence, 0, 2)]), block_size=4)
+    batch = build_batch(Step([Scheduled(sequence, 0, 2, reaches_target=True)]), block_size=4)
 
     assert batch.sample_rows.tolist() == []
     assert batch.sampled == []
@@ -62,7 +62,7 @@ def test_a_sequence_that_asked_for_no_output_is_not_sampled():
 def test_a_recomputed_sequence_spans_prompt_and_output():
     sequence = a_sequence([1, 2], table=[0, 1], output=[3, 4])
 
-    batch = build_batch(Step([Scheduled(sequence, 0, 4)]), block_size=2)
+    batch = build_batch(Step([Scheduled(sequence, 0, 4, reaches_target=True)]), block_size=2)
 
     assert batch.token_ids.tolist() == [1, 2, 3, 4]
     assert batch.sample_rows.tolist() == [3]

@@ -45,7 +45,8 @@ def advance(scheduler, *, meanwhile=lambda step: None):
     scheduler.check()
     assert {entry.sequence.id for entry in step.scheduled} <= scheduler.running.keys()
     meanwhile(step)
-    scheduler.commit(step)
+    if step.scheduled:
+        scheduler.commit(step)
     for sequence in [entry.sequence for entry in step.scheduled if entry.reaches_target]:
         if len(sequence.output_token_ids) < sequence.params.max_tokens:
             sequence.output_token_ids.append(sequence.target % 3)

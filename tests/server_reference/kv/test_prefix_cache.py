@@ -29,7 +29,7 @@ def compute(pool, cache, sequence):
     """Pretend that all of `sequence` was computed and has finished."""
     sequence.block_table = pool.allocate(-(-sequence.target // BLOCK_SIZE))
     sequence.num_computed = sequence.target
-    cache.publish(sequence)
+    cache.publish(sequence, sequence.num_computed)
     pool.release(sequence.block_table)
     return sequence.block_table
 
@@ -74,7 +74,7 @@ def test_blocks_that_are_not_computed_are_not_published():
     sequence.block_table = pool.allocate(3)
     sequence.num_computed = 7
 
-    cache.publish(sequence)
+    cache.publish(sequence, sequence.num_computed)
 
     assert cache.match(a_sequence(range(12))) == sequence.block_table[:1]
 
