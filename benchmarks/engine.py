@@ -114,7 +114,8 @@ def run(sizes: Sizes, progress: Progress) -> Outcome:
             cost = {"cost": found["costs"]} if name in ("batching", "goodput") else {}
             found[name] = worker.ask(do=name, seed=sizes.seed, **given, **cost)
     figures += _figures(found, sizes.parts)
-    facts |= {"step costs": found["costs"], "drafts": found["speculation"]["drafts"]}
+    drafts = {name: found["speculation"][name] for name in ("drafts", "same outputs")}
+    facts |= {"step costs": found["costs"], "speculation": drafts}
     facts |= {name: found[name] for name in ("batching", "goodput")}
     if sizes.plot is not None:
         Path(sizes.plot).write_text(_plot(sizes.parts["goodput"], found["goodput"]))
