@@ -32,9 +32,13 @@ class Detokenizer:
         self._longest = max(map(len, self._stop), default=0)
         self._held = ""  # decoded, but perhaps the beginning of a stop string
 
-    def push(self, token_id: int) -> str:
-        """The text that a further token makes certain; nothing once a stop string came."""
-        return self._release(self._decode(self._token_bytes(token_id)))
+    def push(self, token_id: int, *, may_stop: bool = True) -> str:
+        """The text that a further token makes certain; nothing once a stop string came.
+
+        Without `may_stop` no stop string ends or begins in it.
+        """
+        new = self._decode(self._token_bytes(token_id))
+        return self._release(new) if may_stop else new
 
     def flush(self) -> str:
         """What was held back, at the end; an unfinished character becomes U+FFFD."""

@@ -2,85 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import Callable, Set
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import torch
 
 from ..config import EngineConfig
-from ..core import EngineStats, FinishReason, GenerateRequest, Sequence, SequenceUpdate, StageTimes
+from ..core import EngineStats, GenerateRequest, Grammar, Sequence, SequenceUpdate
 from ..kv.block_pool import BlockPool
 from ..models.load import LoadedModel
-from ..models.transformer import ModelConfig
-from .attention_backends import TorchAttention, block_bytes
+from ..models.transformer import ModelConfig, Transformer
+from .attention_backends import AttentionBackend, TorchAttention, block_bytes
+from .batch_builder import BatchBuilder
 from .detokenizer import Detokenizer
 from .model_runner import Flight, LogitsObserver, ModelRunner
-from .scheduler import RefusedError, Scheduled, Scheduler, Step
+from .output import Output
+from .rules import GrammarState, Rules
+from .scheduler import RefusedError, Scheduler, Step
+from .speculation import Speculator
 
 __all__ = ["Engine", "RefusedError"]
 
 _DEFAULT_KV_BYTES = 1 << 30
-_NOT_NUMBERS = (
-    "the model computed logits that are not numbers for this sequence; "
-    "run it with dtype='fp32', or check the checkpoint"
-)
-
-
-@dataclass(slots=True)
-class _Live:
-    """What the engine knows of a sequence besides what is to be computed."""
-
-    sequence: Sequence
-    detokenizer: Detokenizer
-    added: float
-    started: float | None = None
-    first_token: float | None = None
-    last_token: float | None = None
-
-    def reach(self, now: float) -> None:
-        """Note that the prompt was computed, or one more token after it."""
-        if self.first_token is None:
-            self.first_token = now
-        else:
-            self.last_token = now
-
-    def take(self, token: int, eos: Set[int]) -> tuple[str, FinishReason | None]:
-        """Add a token: the text that it makes certain, and whether it was the last one."""
-        if token in eos:
-            return "", "stop"
-        sequence = self.sequence
-        sequence.output_token_ids.append(token)
-        text = self.detokenizer.push(token)
-        if self.detokenizer.stopped_by is not None:
-            return text, "stop_sequence"
-        if len(sequence.output_token_ids) >= sequence.params.max_tokens:
-            return text, "length"
-        return text, None
-
-    def update(
-        self, text: str, finish_reason: FinishReason | None, error: str | None = None
-    ) -> SequenceUpdate:
-        """Say it to the front; the last update brings the text that was held back."""
-        if finish_reason is not None:
-            text += self.detokenizer.flush()
-            if finish_reason in ("stop", "length") and self.detokenizer.stopped_by is not None:
-                finish_reason = "stop_sequence"  # completed by the flushed character
-        return SequenceUpdate(
-            id=self.sequence.id,
-            text=text,
-            num_output_tokens=len(self.sequence.output_token_ids),
-            num_cached_tokens=self.sequence.num_cached,
-            times=StageTimes(
-                queue=_between(self.added, self.started),
-                prefill=_between(self.started, self.first_token),
-                decode=_between(self.first_token, self.last_token),
-            ),
-            finish_reason=finish_reason,
-            stop_sequence=self.detokenizer.stopped_by,
-            error=error,
-        )
+_log = logging.getLogger(__name__)
 
 
 class Engine:
@@ -90,9 +36,11 @@ class Engine:
         model: Weights and tokenizer.
         config: Limits, pool size, numerics.
         clock: Seconds, monotonic.
-        on_logits: Sees the logits of every sampled row, for tests and tools.
+        on_logits: Sees the logits of every token that is drawn, for tests and tools.
+        attention: Takes the place of the device's own, for tests and tools.
 
     Attributes:
+        failed_steps: Steps in a row that raised.
         capacity: Tokens that one sequence may have, prompt and `max_tokens` together:
             the context of the model or the whole pool, whichever is smaller.
     """
@@ -104,9 +52,10 @@ class Engine:
         *,
         clock: Callable[[], float] = time.monotonic,
         on_logits: LogitsObserver | None = None,
+        attention: AttentionBackend | None = None,
     ) -> None:
-        shapes, dtype = model.transformer.config, model.transformer.dtype
-        num_blocks = _num_blocks(shapes, config, dtype)
+        shapes = model.transformer.config
+        num_blocks = _num_blocks(shapes, config, model.transformer.dtype)
         self.scheduler = Scheduler(
             BlockPool(num_blocks),
             block_size=config.block_size,
@@ -116,24 +65,31 @@ class Engine:
             max_prefill_share=config.max_prefill_share,
         )
         self.capacity = self.scheduler.capacity
-        attention = TorchAttention(
-            shapes, num_blocks=num_blocks, block_size=config.block_size, dtype=dtype
+        self._tokenizer = model.tokenizer
+        self._rules = Rules(
+            seed=config.seed, eos=model.tokenizer.eos_token_ids, compile=_no_grammar
+        )
+        builder = BatchBuilder(
+            max_num_seqs=config.max_num_seqs,
+            max_blocks=-(-self.capacity // config.block_size),
+            block_size=config.block_size,
         )
         self._runner = ModelRunner(
             model.transformer,
-            attention,
-            block_size=config.block_size,
+            attention or _attention(model.transformer, config, num_blocks),
+            builder,
+            self._rules,
             max_num_seqs=config.max_num_seqs,
-            seed=config.seed,
             on_logits=on_logits,
         )
-        self._tokenizer = model.tokenizer
+        self._speculator = Speculator(config.num_draft_tokens)
         self._max_queued = config.max_queued
         self._clock = clock
-        self._live: dict[str, _Live] = {}
+        self._live: dict[str, Output] = {}
         self._arrivals = 0
         self._lookahead = config.lookahead
         self._in_flight: Flight | None = None
+        self.failed_steps = 0
 
     @property
     def has_work(self) -> bool:
@@ -144,30 +100,45 @@ class Engine:
 
         Raises:
             RefusedError: It could never run: no prompt, or more tokens than `capacity`.
-            ValueError: A sequence with this id is running.
+            ValueError: A sequence with this id is running, or its params cannot be.
         """
         if request.id in self._live:
             raise ValueError(f"a sequence with id {request.id!r} is running; ids must be unique")
+        params = request.params
         sequence = Sequence(
             id=request.id,
             tenant=request.tenant,
             prompt_token_ids=request.prompt_token_ids,
-            params=request.params,
+            params=params,
             arrival=self._arrivals,
+            cache_salt=request.cache_salt,
+            priority=request.priority,
         )
-        self.scheduler.add(sequence)
+        grammar = self._rules.add(sequence)
+        try:
+            self.scheduler.add(sequence)
+        except RefusedError:
+            self._rules.remove(sequence)
+            raise
         self._arrivals += 1
-        detokenizer = Detokenizer(self._tokenizer.token_bytes, stop=request.params.stop)
-        self._live[request.id] = _Live(sequence, detokenizer, self._clock())
+        detokenizer = Detokenizer(self._tokenizer.token_bytes, stop=params.stop)
+        self._live[request.id] = Output(
+            sequence,
+            detokenizer,
+            grammar,
+            eos=self._tokenizer.eos_token_ids,
+            added=self._clock(),
+        )
 
     def abort(self, id: str) -> None:
-        """End a sequence without a further update; its blocks are free at once.
+        """End a sequence without a further update; its blocks are free at once, or once
+        the step in flight has run that writes to them.
 
         An unknown id, or one that has finished, is ignored.
         """
-        live = self._live.pop(id, None)
-        if live is not None:
-            self.scheduler.remove(live.sequence)
+        output = self._live.pop(id, None)
+        if output is not None:
+            self._remove(output.sequence)
 
     def step(self) -> list[SequenceUpdate]:
         """Compute one step, and say what it added to each sequence that got a token.
@@ -176,51 +147,94 @@ class Engine:
         counted in `num_output_tokens`. With `max_tokens=0` a sequence finishes with
         `length` once its prompt is computed and cached. Where more than `max_queued` wait
         after this step's were chosen, the newest finish with `refused`.
+
+        A step that raises fails the sequences that it computed, and those of the step that was
+        in flight beside it; the pool starts anew, and all others with it. What was computed
+        for sequences before is told all the same.
         """
-        step = self.scheduler.schedule()
-        updates = self._refuse()
-        if not step.scheduled:
-            return updates + self._finish()
-        self._note_start(step)
+        updates: list[SequenceUpdate] = []
         try:
-            updates += self._run(step)
-        except BaseException:
-            self.scheduler.cancel(step)
-            raise
-        return updates if self._lookahead else updates + self._finish()
+            self._step(updates)
+        except BaseException as error:
+            self._fail(error, updates)
+            if not isinstance(error, Exception):
+                raise
+        return updates
 
-    def _run(self, step: Step) -> list[SequenceUpdate]:
-        """Launch and sample a step; meanwhile publish the one before."""
+    def _step(self, updates: list[SequenceUpdate]) -> None:
+        running = self.scheduler.running.values()
+        is_guessing = self._speculator.is_due(running)
+        if is_guessing:  # guesses follow tokens that are known
+            self._finish(updates)
+            self._speculator.propose(running)
+        step = self.scheduler.schedule()
+        self._refuse(updates)
+        if not step.scheduled:
+            self._finish(updates)
+            return
+        self._note_start(step)
         flight = self._runner.launch(step)
-        needs_host = self._needs_host(flight)
-        if not needs_host:
-            self._runner.sample(flight)
-        updates = self._finish()
-        if needs_host:  # its rules ask for tokens that only now are known
-            self._runner.sample(flight)
+        self._runner.sample(flight, needs_host=False)
+        self._finish(updates)  # of the step before, while this one runs
+        self._runner.sample(flight, needs_host=True)
         self._in_flight = flight
-        return updates
+        if is_guessing or not self._lookahead:
+            self._finish(updates)
 
-    def _needs_host(self, flight: Flight) -> bool:
-        """Whether some row can be drawn only once the tokens before it are known here."""
-        return False
+    def _finish(self, updates: list[SequenceUpdate]) -> None:
+        """Wait for the step in flight, and publish what it sampled.
 
-    def _finish(self) -> list[SequenceUpdate]:
-        """Wait for the step in flight, and publish what it sampled."""
-        flight, self._in_flight = self._in_flight, None
+        What it sampled for a sequence that has ended meanwhile is dropped.
+        """
+        flight = self._in_flight
         if flight is None:
-            return []
-        tokens = self._runner.collect(flight)
-        step = flight.step
-        self.scheduler.commit(step)
-        tokens += [(entry, None) for entry in step.scheduled if _is_prefill_only(entry)]
-        now = self._clock()
-        updates = []
-        for entry, token in tokens:
-            live = self._live.get(entry.sequence.id)
-            if live is not None and live.sequence is entry.sequence:  # else it ended meanwhile
-                updates.append(self._publish(live, token, now))
-        return updates
+            return
+        now, rejected, ended = self._clock(), {}, []
+        for one in self._runner.collect(flight, self._is_live):
+            entry, sequence = one.entry, one.entry.sequence
+            if not self._is_live(sequence):
+                continue  # aborted by who saw its logits
+            output = self._live[sequence.id]
+            if entry.num_drafts:
+                num_right = len(one.token_ids) - 1
+                rejected[sequence.id] = entry.num_drafts - num_right
+                self._speculator.judge(sequence, entry.num_drafts, num_right)
+            if one.prompt_logprobs:
+                output.read(one)
+            if entry.reaches_target:
+                updates.append(output.take(one, now))
+                if output.finish_reason is not None:
+                    ended.append(self._live.pop(sequence.id))
+        self.scheduler.commit(flight.step, rejected)
+        for output in ended:
+            if output.finish_reason == "error":
+                self.scheduler.pool.forget(output.sequence.block_table)
+            self._remove(output.sequence)
+        self._in_flight = None
+        self.failed_steps = 0
+
+    def _is_live(self, sequence: Sequence) -> bool:
+        output = self._live.get(sequence.id)
+        return output is not None and output.sequence is sequence
+
+    def _remove(self, sequence: Sequence) -> None:
+        self.scheduler.remove(sequence)
+        self._rules.remove(sequence)
+        self._speculator.remove(sequence)
+
+    def _fail(self, error: BaseException, updates: list[SequenceUpdate]) -> None:
+        """End what the steps under way computed, and start with an empty pool."""
+        self.failed_steps += 1
+        _log.error("a step failed", exc_info=error)
+        reason = f"the engine's step failed ({type(error).__name__}); its log says where"
+        lost = self.scheduler.reset()
+        if self._in_flight is not None:
+            lost += [entry.sequence for entry in self._in_flight.step.scheduled]
+            self._in_flight = None
+        for sequence in lost:
+            self._remove(sequence)
+            if self._is_live(sequence):
+                updates.append(self._live.pop(sequence.id).end("error", error=reason))
 
     def stats(self) -> EngineStats:
         scheduler = self.scheduler
@@ -234,45 +248,32 @@ class Engine:
             preemptions=scheduler.preemptions,
             prefix_tokens_queried=scheduler.prefix_tokens_queried,
             prefix_tokens_hit=scheduler.prefix_tokens_hit,
+            draft_tokens_proposed=self._speculator.proposed,
+            draft_tokens_accepted=self._speculator.accepted,
         )
 
-    def _refuse(self) -> list[SequenceUpdate]:
+    def _refuse(self, updates: list[SequenceUpdate]) -> None:
         """Only here is it known who really waits: the front's books lag by a step."""
-        updates = []
         for sequence in self.scheduler.overflow(self._max_queued):
-            self.scheduler.remove(sequence)
-            updates.append(self._live.pop(sequence.id).update("", "refused"))
-        return updates
+            self._remove(sequence)
+            updates.append(self._live.pop(sequence.id).end("refused"))
 
     def _note_start(self, step: Step) -> None:
         now = self._clock()
         for entry in step.scheduled:
-            live = self._live[entry.sequence.id]
-            if live.started is None:
-                live.started = now
-
-    def _publish(self, live: _Live, token: int | None, now: float) -> SequenceUpdate:
-        live.reach(now)
-        text, reason, error = "", None, None
-        if token is not None:
-            text, reason = live.take(token, self._tokenizer.eos_token_ids)
-        elif live.sequence.params.max_tokens == 0:
-            reason = "length"
-        else:
-            reason, error = "error", _NOT_NUMBERS
-            self.scheduler.pool.forget(live.sequence.block_table)
-        if reason is not None:
-            del self._live[live.sequence.id]
-            self.scheduler.remove(live.sequence)
-        return live.update(text, reason, error)
+            output = self._live[entry.sequence.id]
+            if output.started is None:
+                output.started = now
 
 
-def _is_prefill_only(entry: Scheduled) -> bool:
-    return entry.reaches_target and entry.sequence.params.max_tokens == 0
+def _no_grammar(grammar: Grammar) -> GrammarState:
+    raise ValueError(f"a grammar of kind {grammar.kind!r} cannot be compiled here")
 
 
-def _between(start: float | None, end: float | None) -> float | None:
-    return None if start is None or end is None else end - start
+def _attention(model: Transformer, config: EngineConfig, num_blocks: int) -> AttentionBackend:
+    return TorchAttention(
+        model.config, num_blocks=num_blocks, block_size=config.block_size, dtype=model.dtype
+    )
 
 
 def _num_blocks(model: ModelConfig, config: EngineConfig, dtype: torch.dtype) -> int:

@@ -10,16 +10,24 @@ is MurmurHash3's `fmix32`, seeded through SplitMix64.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from math import exp
 
 import torch
 from torch import Tensor
 
-from ..core import SamplingParams
+from ..core import SamplingParams, TokenLogprob
 
-__all__ = ["Draw", "gumbel_noise", "sample", "token_hashes"]
+__all__ = [
+    "Draw",
+    "Sampled",
+    "banned_tokens",
+    "gumbel_noise",
+    "prompt_logprobs",
+    "sample",
+    "token_hashes",
+]
 
 _NUM_CANDIDATES = 64
 _GREEDY_BELOW = 1e-5  # a smaller temperature divides logits into infinity
@@ -35,6 +43,10 @@ class Draw:
     params: SamplingParams
     seed: int
     index: int
+    prompt: Sequence[int] = ()
+    output: Sequence[int] = ()
+    allowed: Tensor | None = None
+    banned: Set[int] = frozenset()
 
     @property
     def is_greedy(self) -> bool:
@@ -49,7 +61,59 @@ class Draw:
         return self.params.top_k is None and not self.is_nucleus
 
 
-def sample(logits: Tensor, draws: Sequence[Draw]) -> list[int | None]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Sampled:
+    """The next token of each row, -1 for none, and what it was drawn from."""
+
+    tokens: Tensor
+    logits: Tensor
+    draws: Sequence[Draw]
+
+    def host_tokens(self) -> list[int | None]:
+        return [None if token < 0 else token for token in self.tokens.tolist()]
+
+    def host_logprobs(self) -> list[TokenLogprob | None]:
+        if all(draw.params.logprobs is None for draw in self.draws):
+            return [None] * len(self.draws)
+        return [
+            _logprob(row, token, draw.params.logprobs)
+            if token is not None and draw.params.logprobs is not None
+            else None
+            for row, token, draw in zip(self.logits, self.host_tokens(), self.draws, strict=True)
+        ]
+
+
+def prompt_logprobs(logits: Tensor, next_ids: Sequence[int], num_top: int) -> list[TokenLogprob]:
+    """Those of a prompt's tokens, where row `i` of `logits` is for `next_ids[i]`."""
+    return [_logprob(row, token, num_top) for row, token in zip(logits, next_ids, strict=True)]
+
+
+def _logprob(logits: Tensor, token: int, num_top: int) -> TokenLogprob:
+    all_of_them = logits.log_softmax(-1)
+    top = all_of_them.topk(num_top)
+    pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
+    return TokenLogprob(token_id=token, logprob=float(all_of_them[token]), top=tuple(pairs))
+
+
+def banned_tokens(params: SamplingParams, eos: Set[int], index: int) -> Set[int]:
+    """Tokens that may not be drawn at output index `index`, because none may end it yet."""
+    if index >= params.min_tokens:
+        return frozenset()
+    return frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else eos)
+
+
+def sample(logits: Tensor, draws: Sequence[Draw]) -> Sampled:
+    """As `_tokens`, with banned tokens left out."""
+    chosen = logits
+    for row, draw in enumerate(draws):
+        if draw.banned:
+            chosen = chosen.clone() if chosen is logits else chosen
+            chosen[row, list(draw.banned)] = -torch.inf
+    tokens = [-1 if token is None else token for token in _tokens(chosen, draws)]
+    return Sampled(torch.tensor(tokens), logits, draws)
+
+
+def _tokens(logits: Tensor, draws: Sequence[Draw]) -> list[int | None]:
     """The next token of each row; `None` where the logits hold a NaN or no finite maximum.
 
     `top_k` is applied before `top_p`, and `top_p` keeps the token that crosses it.

@@ -64,25 +64,6 @@ def test_a_sequence_that_comes_during_a_step_is_in_the_next():
     assert texts(steps) == [{"a": "1"}, {"a": "2", "b": "1"}]
 
 
-class Forgetful(Front):
-    """Ends `a`, and raises before it has told so."""
-
-    def step(self):
-        self.abort("a")
-        return super().step()
-
-
-def test_a_sequence_whose_end_a_failed_step_has_lost_fails_too():
-    front = Forgetful([[Stop()]])
-
-    _, (step,) = front.play(Work([a_request("a"), a_request("b", first=RAISE)], []))
-
-    assert {update.id: update.finish_reason for update in step.updates} == {
-        "a": "error",
-        "b": "error",
-    }
-
-
 @pytest.mark.parametrize(
     ("failing", "status"), [pytest.param(2, 0, id="twice"), pytest.param(3, 1, id="three-times")]
 )
