@@ -54,16 +54,8 @@ class Engine:
         on_logits: LogitsObserver | None = None,
         attention: AttentionBackend | None = None,
     ) -> None:
-        shapes = model.transformer.config
-        num_blocks = _num_blocks(shapes, config, model.transformer.dtype)
-        self.scheduler = Scheduler(
-            BlockPool(num_blocks),
-            block_size=config.block_size,
-            capacity=shapes.max_context,
-            max_num_seqs=config.max_num_seqs,
-            max_step_tokens=config.max_step_tokens,
-            max_prefill_share=config.max_prefill_share,
-        )
+        num_blocks = _num_blocks(model.transformer.config, config, model.transformer.dtype)
+        self.scheduler = _scheduler(model.transformer.config, config, num_blocks)
         self.capacity = self.scheduler.capacity
         self._tokenizer = model.tokenizer
         self._rules = Rules(
@@ -268,6 +260,17 @@ class Engine:
 
 def _no_grammar(grammar: Grammar) -> GrammarState:
     raise ValueError(f"a grammar of kind {grammar.kind!r} cannot be compiled here")
+
+
+def _scheduler(model: ModelConfig, config: EngineConfig, num_blocks: int) -> Scheduler:
+    return Scheduler(
+        BlockPool(num_blocks),
+        block_size=config.block_size,
+        capacity=model.max_context,
+        max_num_seqs=config.max_num_seqs,
+        max_step_tokens=config.max_step_tokens,
+        max_prefill_share=config.max_prefill_share,
+    )
 
 
 def _attention(model: Transformer, config: EngineConfig, num_blocks: int) -> AttentionBackend:
