@@ -33,7 +33,7 @@ class OneByOne:
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         self._k[layer, self._slots], self._v[layer, self._slots] = k, v
         return torch.stack(
-            [self._attend(layer, query, slots) for query, slots in zip(q, self._contexts)]
+            [self._attend(layer, *pair) for pair in zip(q, self._contexts, strict=True)]
         )
 
     def _attend(self, layer: int, q: Tensor, slots: Tensor) -> Tensor:
