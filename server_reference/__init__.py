@@ -20,8 +20,8 @@ def start(model: str = "tiny", **config: Any) -> Server:
 
     Args:
         model: `tiny`, `smollm2`, or the path of a GGUF file.
-        **config: Fields of `EngineConfig` and of `ServerConfig`: `api_keys`, `host`, `port`,
-            `max_body_bytes`, `request_log`.
+        **config: Fields of `EngineConfig` and of `ServerConfig`: `api_keys`, `admin_key`,
+            `host`, `port`, `max_body_bytes`, `request_log`.
 
     Returns:
         The running server, ready for requests: `base_url`, `api_key`, `stop()`. It is a

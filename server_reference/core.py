@@ -13,9 +13,12 @@ __all__ = [
     "GrammarKind",
     "SamplingParams",
     "Sequence",
+    "SequenceRecord",
     "SequenceUpdate",
     "StageTimes",
+    "StepRecord",
     "TokenLogprob",
+    "WaitingRecord",
 ]
 
 FinishReason = Literal["stop", "stop_sequence", "length", "error", "refused", "deadline"]
@@ -174,6 +177,58 @@ class EngineStats:
     num_queued_tokens: int = 0
     draft_tokens_proposed: int = 0
     draft_tokens_accepted: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceRecord:
+    """What one sequence computed in a step, for `smartclient-server explain`.
+
+    Args:
+        start: Position of its first token in this step.
+        num_tokens: Tokens from there on.
+        num_drafts: How many of these are guesses that the step checks.
+        blocks: KV blocks that it took in this step.
+        num_shared: Blocks that the prefix cache had for it when it started.
+        why: In words, such as `decode` or `prefill 257-512 of 4,000`.
+    """
+
+    id: str
+    tenant: str
+    start: int
+    num_tokens: int
+    num_drafts: int = 0
+    blocks: tuple[int, ...] = ()
+    num_shared: int = 0
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingRecord:
+    """A sequence that got nothing in a step: `num_tokens` are missing, and `why` it waited."""
+
+    id: str
+    tenant: str
+    num_tokens: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """One step, for `smartclient-server explain`.
+
+    Args:
+        number: Counted from 1.
+        at: Seconds from the engine's start to the step's.
+        duration: Seconds it took; `None` while it runs.
+        preempted: Ids of those that lost their blocks in it.
+    """
+
+    number: int
+    at: float
+    duration: float | None
+    scheduled: tuple[SequenceRecord, ...] = ()
+    waiting: tuple[WaitingRecord, ...] = ()
+    preempted: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)

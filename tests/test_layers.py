@@ -34,6 +34,7 @@ LINES = {
         processes
         api
         gateway
+        explain
         __init__ __main__ pytest_plugin
         """,
 }
@@ -83,6 +84,7 @@ PLACES = {
         "triton": "kernels/",
         "numpy": "kernels/ models/ engine/",
         "gguf": "models/",
+        "safetensors": "models/checkpoint_models.py",
         "tokenizers": "models/tokenizer.py",
         "jinja2": "models/chat_template.py",
         "fastapi": "api/ gateway/",
@@ -94,9 +96,9 @@ PLACES = {
 
 # What the front process imports or what only counts: no torch there, nor in anything they import.
 WITHOUT_TORCH = """
-    config.py core.py credentials.py kv/ scripted/ api/ gateway/
+    config.py core.py credentials.py explain.py kv/ scripted/ api/ gateway/
     engine/scheduler.py engine/detokenizer.py processes/process.py downloads/
-    models/tokenizer.py models/chat_template.py models/registry.py
+    models/tokenizer.py models/chat_template.py models/registry.py models/checkpoint.py
     """.split()
 
 # What `import smartclient` loads none of.

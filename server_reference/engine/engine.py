@@ -5,12 +5,22 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Callable
 
 import torch
 
 from ..config import EngineConfig
-from ..core import EngineStats, GenerateRequest, Grammar, Sequence, SequenceUpdate
+from ..core import (
+    EngineStats,
+    GenerateRequest,
+    Grammar,
+    Sequence,
+    SequenceRecord,
+    SequenceUpdate,
+    StepRecord,
+    WaitingRecord,
+)
 from ..kv.block_pool import BlockPool
 from ..models.load import LoadedModel
 from ..models.transformer import ModelConfig, Transformer
@@ -82,6 +92,8 @@ class Engine:
         self._lookahead = config.lookahead
         self._in_flight: Flight | None = None
         self.failed_steps = 0
+        self._born = clock()
+        self._trace: deque[StepRecord] = deque(maxlen=config.traced_steps)
 
     @property
     def has_work(self) -> bool:
@@ -164,7 +176,7 @@ class Engine:
         if not step.scheduled:
             self._finish(updates)
             return
-        self._note_start(step)
+        step.begun = self._note_start(step)
         flight = self._runner.launch(step)
         self._runner.sample(flight, needs_host=False)
         self._finish(updates)  # of the step before, while this one runs
@@ -202,6 +214,7 @@ class Engine:
             if output.finish_reason == "error":
                 self.scheduler.pool.forget(output.sequence.block_table)
             self._remove(output.sequence)
+        self._remember(flight.step, flight.step.begun, now)
         self._in_flight = None
         self.failed_steps = 0
 
@@ -244,18 +257,48 @@ class Engine:
             draft_tokens_accepted=self._speculator.accepted,
         )
 
+    def explain(self, last: int) -> list[StepRecord]:
+        """What is remembered of the `last` steps, oldest first."""
+        return list(self._trace)[-last:]
+
+    def _remember(self, step: Step, begun: float, now: float) -> None:
+        scheduled = tuple(
+            SequenceRecord(
+                id=one.sequence.id,
+                tenant=one.sequence.tenant,
+                start=one.start,
+                num_tokens=one.num_tokens,
+                num_shared=one.sequence.num_cached // self.scheduler.block_size,
+                why="decode" if one.num_tokens == 1 else f"prefill {one.start + 1}-{one.stop}",
+            )
+            for one in step.scheduled
+        )
+        waiting = tuple(
+            WaitingRecord(id=one.id, tenant=one.tenant, num_tokens=one.target, why="in the queue")
+            for one in self.scheduler.waiting
+        )
+        record = StepRecord(
+            number=self.scheduler.steps,
+            at=begun - self._born,
+            duration=now - begun,
+            scheduled=scheduled,
+            waiting=waiting,
+        )
+        self._trace.append(record)
+
     def _refuse(self, updates: list[SequenceUpdate]) -> None:
         """Only here is it known who really waits: the front's books lag by a step."""
         for sequence in self.scheduler.overflow(self._max_queued):
             self._remove(sequence)
             updates.append(self._live.pop(sequence.id).end("refused"))
 
-    def _note_start(self, step: Step) -> None:
+    def _note_start(self, step: Step) -> float:
         now = self._clock()
         for entry in step.scheduled:
             output = self._live[entry.sequence.id]
             if output.started is None:
                 output.started = now
+        return now
 
 
 def _no_grammar(grammar: Grammar) -> GrammarState:

@@ -55,11 +55,13 @@ class Step:
     """One step's work, decodes first; in flight from `schedule` until `commit`.
 
     Attributes:
+        begun: When the engine took it up, in seconds of its clock.
         freed_after: Block tables of sequences that left while this step, which writes to
             them, was in flight; they are free once it is committed.
     """
 
     scheduled: list[Scheduled]
+    begun: float = 0.0
     freed_after: list[list[int]] = field(default_factory=list)
 
     def computes(self, sequence: Sequence) -> bool:

@@ -13,7 +13,7 @@ from ..api.errors import ApiError
 from ..api.events import EndReason, Event, Failed, Finished, Started, TextDelta
 from ..api.record import CallRecord
 from ..api.service import Health, ModelCard
-from ..core import GenerateRequest, SamplingParams, SequenceUpdate
+from ..core import GenerateRequest, SamplingParams, SequenceUpdate, StepRecord
 from ..models.chat_template import ChatTemplateError
 from ..models.registry import FrontModel
 from ..processes.process import EngineUnavailableError
@@ -58,6 +58,9 @@ class Pipeline:
     def health(self) -> Health:
         stats = [replica.stats for replica in self._router.replicas]
         return Health(self._router.is_ready, stats)
+
+    async def steps(self, last: int) -> list[list[StepRecord] | None]:
+        return list(await asyncio.gather(*(_steps(one, last) for one in self._router.replicas)))
 
     async def count_tokens(self, request: ChatRequest, record: CallRecord) -> int:
         check_model(request, served=self._model.name)
@@ -123,6 +126,14 @@ class Pipeline:
             raise ApiError("overloaded", str(error), retry_after=1) from error
         finally:
             run.charge(self._meter, self._admission)
+
+
+async def _steps(replica: Replica, last: int) -> list[StepRecord] | None:
+    try:
+        return await replica.explain(last)
+    except EngineUnavailableError as error:
+        _log.info("steps were asked for: %s", error)
+        return None
 
 
 def _is_short(request: ChatRequest) -> bool:

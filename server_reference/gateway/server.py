@@ -21,7 +21,7 @@ from ..models.gguf import GgufError
 from ..models.registry import FrontModel, ModelUnavailableError, front
 from ..processes.process import EngineProcess, EngineStartError
 from .app import Gateway
-from .auth import ApiKeys
+from .auth import AdminKey, ApiKeys
 from .config import ServerConfig
 from .connections import close_with_clients
 from .limits import Admission
@@ -56,7 +56,13 @@ class Server:
     """
 
     def __init__(
-        self, config: ServerConfig, model: FrontModel, listener: socket.socket, *, keys: ApiKeys
+        self,
+        config: ServerConfig,
+        model: FrontModel,
+        listener: socket.socket,
+        *,
+        keys: ApiKeys,
+        admin: AdminKey,
     ) -> None:
         self.base_url = _url(listener)
         self.api_key = next(iter(config.api_keys or ()), _NO_KEY)
@@ -64,6 +70,7 @@ class Server:
         self._model = model
         self._listener = listener
         self._keys = keys
+        self._admin = admin
         self._log = _open_log(config.request_log)
         self._meter = Meter()
         self._engine = EngineProcess(config.engine)
@@ -182,6 +189,7 @@ class Server:
         gateway: Any = Gateway(
             create_app(pipeline),
             keys=self._keys,
+            admin=self._admin,
             max_body_bytes=self._config.max_body_bytes,
             request_log=self._log,
         )
@@ -198,9 +206,10 @@ def start(config: ServerConfig) -> Server:
             damaged, the KV pool is too small.
     """
     keys = ApiKeys(config.api_keys)
+    admin = AdminKey(config.admin_key, api_keys=config.api_keys)
     listener = _listen(config)
     try:
-        server = Server(config, _front(config.engine.model), listener, keys=keys)
+        server = Server(config, _front(config.engine.model), listener, keys=keys, admin=admin)
     except BaseException:
         listener.close()
         raise

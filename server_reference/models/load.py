@@ -8,7 +8,7 @@ import torch
 
 from ..config import EngineConfig
 from .gguf import GgufFile
-from .llama_gguf import config_of, weights_of
+from .gguf_models import config_of, weights_of
 from .registry import resolve
 from .tiny import TINY, tiny_weights
 from .tokenizer import BpeTokenizer, ByteTokenizer, Tokenizer

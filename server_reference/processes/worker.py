@@ -18,9 +18,11 @@ from contextlib import suppress
 from typing import Protocol
 
 from ..config import EngineConfig
-from ..core import EngineStats, GenerateRequest, SequenceUpdate
+from ..core import EngineStats, GenerateRequest, SequenceUpdate, StepRecord
 from .frames import (
     Beat,
+    Explain,
+    Explained,
     FrameBuffer,
     FromEngine,
     Hello,
@@ -55,6 +57,7 @@ class Steps(Protocol):
     def abort(self, id: str) -> None: ...
     def step(self) -> list[SequenceUpdate]: ...
     def stats(self) -> EngineStats: ...
+    def explain(self, last: int) -> list[StepRecord]: ...
 
 
 class Channel:
@@ -127,6 +130,8 @@ class Worker:
                 self._add(request)
             for id in message.abort:
                 self._engine.abort(id)
+        elif isinstance(message, Explain):
+            self._channel.send(Explained(self._engine.explain(message.last)))
         return not isinstance(message, Stop)
 
     def _add(self, request: GenerateRequest) -> None:

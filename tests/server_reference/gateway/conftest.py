@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from server_reference.core import EngineStats, GenerateRequest, SequenceUpdate, StageTimes
+from server_reference.core import (
+    EngineStats,
+    GenerateRequest,
+    SequenceUpdate,
+    StageTimes,
+    StepRecord,
+)
 from server_reference.processes.process import EngineUnavailableError
 
 
@@ -58,6 +64,11 @@ class CountingReplica:
                 yield self._update(request, made)
         finally:
             self.running -= 1
+
+    async def explain(self, last: int) -> list[StepRecord]:
+        if self.is_lost:
+            raise EngineUnavailableError("the engine is not ready; try again in a few seconds")
+        return [StepRecord(number=1, at=0.5, duration=None)][-last:]
 
     def _update(self, request: GenerateRequest, made: int) -> SequenceUpdate:
         wanted = request.params.max_tokens

@@ -8,7 +8,13 @@ import socket
 import sys
 import time
 
-from server_reference.core import EngineStats, GenerateRequest, SequenceUpdate, StageTimes
+from server_reference.core import (
+    EngineStats,
+    GenerateRequest,
+    SequenceUpdate,
+    StageTimes,
+    StepRecord,
+)
 from server_reference.processes.frames import (
     FrameBuffer,
     Hello,
@@ -91,6 +97,10 @@ class CountingEngine:
             times=StageTimes(queue=0.0, prefill=0.001),
             finish_reason="length" if is_last else None,
         )
+
+    def explain(self, last: int) -> list[StepRecord]:
+        numbers = range(1, self._steps + 1)[-last:]
+        return [StepRecord(number=n, at=float(n), duration=0.5) for n in numbers]
 
     def stats(self) -> EngineStats:
         return EngineStats(

@@ -7,7 +7,15 @@ import socket
 import pytest
 
 from server_reference.core import GenerateRequest, SamplingParams
-from server_reference.processes.frames import FrameBuffer, Stop, Work, frame, from_engine
+from server_reference.processes.frames import (
+    Explain,
+    Explained,
+    FrameBuffer,
+    Stop,
+    Work,
+    frame,
+    from_engine,
+)
 from server_reference.processes.worker import Channel, Worker
 from tests.server_reference.processes.fake_worker import RAISE, CountingEngine
 
@@ -75,3 +83,19 @@ def test_three_failed_steps_in_a_row_end_the_loop(failing, status):
 
     assert ended == status
     assert [step.updates[-1].finish_reason for step in steps] == ["error"] * failing
+
+
+def test_steps_are_told_between_two_of_them():
+    front = Front([[Explain(5)], [Stop()]])
+
+    _, told = front.play(Work([a_request("a")], []))
+
+    (explained,) = [one for one in told if isinstance(one, Explained)]
+    assert [step.number for step in explained.steps] == [1]
+    assert told.index(explained) == 1  # after the first step's update, before the second's
+
+
+def test_steps_are_told_while_there_is_no_work():
+    _, told = Front([]).play(Explain(5), Stop())
+
+    assert told == [Explained([])]
