@@ -7,7 +7,7 @@ import torch
 
 from server_reference.core import SamplingParams, Sequence
 from server_reference.engine.attention_backends import TorchAttention, block_bytes
-from server_reference.engine.batch_builder import build_batch
+from server_reference.engine.batch_builder import BatchBuilder
 from server_reference.engine.scheduler import Scheduled, Step
 from server_reference.models.transformer import ModelConfig
 
@@ -40,13 +40,14 @@ def random_qkv(num_tokens, seed=0):
 def a_batch(*chunks):
     """A step of `(block table, start, num_tokens)`."""
     entries = []
-    for table, start, num_tokens in chunks:
+    for row, (table, start, num_tokens) in enumerate(chunks):
         params = SamplingParams(max_tokens=1)
         prompt = [0] * (start + num_tokens)
         sequence = Sequence(id="", tenant="", prompt_token_ids=prompt, params=params, arrival=0)
-        sequence.block_table = table
+        sequence.block_table, sequence.row = table, row
         entries.append(Scheduled(sequence, start, num_tokens))
-    return build_batch(Step(entries), block_size=BLOCK_SIZE)
+    builder = BatchBuilder(max_num_seqs=len(chunks), max_blocks=64, block_size=BLOCK_SIZE)
+    return builder.build(Step(entries))
 
 
 def attend(attention, batch, qkv, layer=1):
