@@ -27,6 +27,7 @@ from ..models.transformer import ModelConfig, Transformer
 from .attention_backends import AttentionBackend, TorchAttention, block_bytes
 from .batch_builder import BatchBuilder
 from .detokenizer import Detokenizer
+from .draw import check_params
 from .model_runner import Flight, LogitsObserver, ModelRunner
 from .output import Output
 from .rules import GrammarState, Rules
@@ -68,6 +69,7 @@ class Engine:
         self.scheduler = _scheduler(model.transformer.config, config, num_blocks)
         self.capacity = self.scheduler.capacity
         self._tokenizer = model.tokenizer
+        self._vocab_size = model.transformer.config.vocab_size
         self._rules = Rules(
             seed=config.seed, eos=model.tokenizer.eos_token_ids, compile=_no_grammar
         )
@@ -109,6 +111,7 @@ class Engine:
         if request.id in self._live:
             raise ValueError(f"a sequence with id {request.id!r} is running; ids must be unique")
         params = request.params
+        check_params(params, self._vocab_size)
         sequence = Sequence(
             id=request.id,
             tenant=request.tenant,

@@ -14,8 +14,10 @@ from ..core import Sequence, TokenLogprob
 from ..models.transformer import Transformer
 from .attention_backends import AttentionBackend
 from .batch_builder import Batch, BatchBuilder
+from .draw import Draw
+from .logprobs import prompt_logprobs
 from .rules import Rules
-from .sampler import Draw, Sampled, prompt_logprobs, sample
+from .sampler import Sampled, sample
 from .scheduler import Scheduled, Step
 from .speculation import num_accepted
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from torch import Tensor
 
 from ..core import Grammar, Sequence
-from .sampler import Draw, banned_tokens
+from .draw import Draw, banned_tokens
 from .scheduler import Scheduled
 
 __all__ = ["GrammarState", "Rules"]
