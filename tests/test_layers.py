@@ -31,7 +31,7 @@ LINES = {
         downloads kernels kv
         models
         engine scripted
-        processes
+        llm processes
         api
         gateway
         explain
@@ -80,7 +80,7 @@ PLACES = {
         "httptools": "scripted/http1.py scripted/upstream.py",
         "h2": "scripted/http2_wire.py",
         "trustme": "scripted/tls.py",
-        "torch": "kernels/ models/ engine/ processes/worker.py",
+        "torch": "kernels/ models/ engine/ llm.py processes/worker.py",
         "triton": "kernels/",
         "numpy": "kernels/ models/ engine/",
         "gguf": "models/",
