@@ -76,7 +76,7 @@ PLACES = {
         "rich": "cli/",
     },
     "server_reference": {
-        "msgspec": "processes/ api/ gateway/ scripted/",
+        "msgspec": "core.py processes/ api/ gateway/ scripted/",
         "httptools": "scripted/http1.py scripted/upstream.py",
         "h2": "scripted/http2_wire.py",
         "trustme": "scripted/tls.py",

@@ -7,6 +7,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import cache
 
 import torch
 
@@ -28,7 +29,7 @@ from .attention_backends import AttentionBackend, TorchAttention, block_bytes
 from .batch_builder import BatchBuilder
 from .detokenizer import Detokenizer
 from .draw import check_params
-from .model_runner import Flight, LogitsObserver, ModelRunner
+from .model_runner import Drawn, Flight, LogitsObserver, ModelRunner
 from .output import Output
 from .rules import GrammarState, Rules
 from .scheduler import RefusedError, Scheduler, Step
@@ -68,11 +69,10 @@ class Engine:
         num_blocks = _num_blocks(model.transformer.config, config, model.transformer.dtype)
         self.scheduler = _scheduler(model.transformer.config, config, num_blocks)
         self.capacity = self.scheduler.capacity
-        self._tokenizer = model.tokenizer
+        self._eos = model.tokenizer.eos_token_ids
+        self._token_bytes = cache(model.tokenizer.token_bytes)
         self._vocab_size = model.transformer.config.vocab_size
-        self._rules = Rules(
-            seed=config.seed, eos=model.tokenizer.eos_token_ids, compile=_no_grammar
-        )
+        self._rules = Rules(seed=config.seed, eos=self._eos, compile=_no_grammar)
         builder = BatchBuilder(
             max_num_seqs=config.max_num_seqs,
             max_blocks=-(-self.capacity // config.block_size),
@@ -89,7 +89,8 @@ class Engine:
         self._speculator = Speculator(config.num_draft_tokens)
         self._max_queued = config.max_queued
         self._clock = clock
-        self._live: dict[str, Output] = {}
+        self._live: dict[Sequence, Output] = {}
+        self._ids: dict[str, Sequence] = {}
         self._arrivals = 0
         self._lookahead = config.lookahead
         self._in_flight: Flight | None = None
@@ -108,7 +109,7 @@ class Engine:
             RefusedError: It could never run: no prompt, or more tokens than `capacity`.
             ValueError: A sequence with this id is running, or its params cannot be.
         """
-        if request.id in self._live:
+        if request.id in self._ids:
             raise ValueError(f"a sequence with id {request.id!r} is running; ids must be unique")
         params = request.params
         check_params(params, self._vocab_size)
@@ -128,12 +129,13 @@ class Engine:
             self._rules.remove(sequence)
             raise
         self._arrivals += 1
-        detokenizer = Detokenizer(self._tokenizer.token_bytes, stop=params.stop)
-        self._live[request.id] = Output(
+        detokenizer = Detokenizer(self._token_bytes, stop=params.stop)
+        self._ids[request.id] = sequence
+        self._live[sequence] = Output(
             sequence,
             detokenizer,
             grammar,
-            eos=self._tokenizer.eos_token_ids,
+            eos=self._eos,
             added=self._clock(),
         )
 
@@ -143,9 +145,10 @@ class Engine:
 
         An unknown id, or one that has finished, is ignored.
         """
-        output = self._live.pop(id, None)
-        if output is not None:
-            self._remove(output.sequence)
+        sequence = self._ids.get(id)
+        if sequence is not None:
+            self._forget(sequence)
+            self._remove(sequence)
 
     def step(self) -> list[SequenceUpdate]:
         """Compute one step, and say what it added to each sequence that got a token.
@@ -196,22 +199,23 @@ class Engine:
         flight = self._in_flight
         if flight is None:
             return
-        now, rejected, ended = self._clock(), {}, []
-        for one in self._runner.collect(flight, self._is_live):
-            entry, sequence = one.entry, one.entry.sequence
-            if not self._is_live(sequence):
+        now, live = self._clock(), self._live
+        rejected: dict[str, int] = {}
+        ended: list[Output] = []
+        for one in self._runner.collect(flight, live):
+            sequence = one.entry.sequence
+            output = live.get(sequence)
+            if output is None:
                 continue  # aborted by who saw its logits
-            output = self._live[sequence.id]
-            if entry.num_drafts:
-                num_right = len(one.token_ids) - 1
-                rejected[sequence.id] = entry.num_drafts - num_right
-                self._speculator.judge(sequence, entry.num_drafts, num_right)
+            if one.entry.num_drafts:
+                rejected[sequence.id] = self._judge(one)
             if one.prompt_logprobs:
                 output.read(one)
-            if entry.reaches_target:
+            if one.entry.reaches_target:
                 updates.append(output.take(one, now))
                 if output.finish_reason is not None:
-                    ended.append(self._live.pop(sequence.id))
+                    self._forget(sequence)
+                    ended.append(output)
         self.scheduler.commit(flight.step, rejected)
         for output in ended:
             if output.finish_reason == "error":
@@ -221,9 +225,15 @@ class Engine:
         self._in_flight = None
         self.failed_steps = 0
 
-    def _is_live(self, sequence: Sequence) -> bool:
-        output = self._live.get(sequence.id)
-        return output is not None and output.sequence is sequence
+    def _judge(self, drawn: Drawn) -> int:
+        """How many drafts were wrong; the speculator learns from it."""
+        num_drafts, num_right = drawn.entry.num_drafts, len(drawn.token_ids) - 1
+        self._speculator.judge(drawn.entry.sequence, num_drafts, num_right)
+        return num_drafts - num_right
+
+    def _forget(self, sequence: Sequence) -> Output | None:
+        self._ids.pop(sequence.id, None)
+        return self._live.pop(sequence, None)
 
     def _remove(self, sequence: Sequence) -> None:
         self.scheduler.remove(sequence)
@@ -241,8 +251,9 @@ class Engine:
             self._in_flight = None
         for sequence in lost:
             self._remove(sequence)
-            if self._is_live(sequence):
-                updates.append(self._live.pop(sequence.id).end("error", error=reason))
+            output = self._forget(sequence)
+            if output is not None:
+                updates.append(output.end("error", error=reason))
 
     def stats(self) -> EngineStats:
         scheduler = self.scheduler
@@ -293,14 +304,17 @@ class Engine:
         """Only here is it known who really waits: the front's books lag by a step."""
         for sequence in self.scheduler.overflow(self._max_queued):
             self._remove(sequence)
-            updates.append(self._live.pop(sequence.id).end("refused"))
+            output = self._forget(sequence)
+            assert output is not None, "what waits is live"
+            updates.append(output.end("refused"))
 
     def _note_start(self, step: Step) -> float:
         now = self._clock()
         for entry in step.scheduled:
-            output = self._live[entry.sequence.id]
-            if output.started is None:
-                output.started = now
+            if entry.output_index == 0:
+                output = self._live[entry.sequence]
+                if output.started is None:
+                    output.started = now
         return now
 
 

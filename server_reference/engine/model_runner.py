@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -50,6 +50,7 @@ class Drawn(NamedTuple):
     """What a step brought one sequence.
 
     Attributes:
+        row: The first of its rows of the logits.
         token_ids: New tokens, in which `None` stands for one that could not be drawn because
             logits were not numbers; none where no output was asked for, or not all of the
             prompt is computed.
@@ -58,8 +59,9 @@ class Drawn(NamedTuple):
     """
 
     entry: Scheduled
+    row: int
     token_ids: list[int | None]
-    logprobs: list[TokenLogprob | None]
+    logprobs: list[TokenLogprob]
     prompt_logprobs: list[TokenLogprob]
 
 
@@ -133,34 +135,44 @@ class ModelRunner:
                 self._newest[flight.batch.sampled_from[places]] = sampled.tokens[firsts].clamp(0)
             flight.drawn.append((rows, sampled))
 
-    def collect(self, flight: Flight, is_live: Callable[[Sequence], bool]) -> list[Drawn]:
+    def collect(self, flight: Flight, live: Container[Sequence]) -> list[Drawn]:
         """What a sampled step brought the sequences that are live still.
 
         Of a sequence that does not reach its target there is only what was asked for of
         its prompt, if anything was.
         """
         tokens, logprobs = _on_host(flight)
-        prompts = {
+        told = {
             entry.sequence: self._of_prompt(entry, rows)
             for entry, rows in flight.prompts
-            if is_live(entry.sequence)
+            if entry.sequence in live
         }
-        kept: list[int] = []
-        drawn, end = [], 0
-        for entry in flight.step.scheduled:
-            start, end = end, end + (1 + entry.num_drafts if entry.is_sampled else 0)
-            sequence = entry.sequence
-            if is_live(sequence) and (entry.reaches_target or sequence in prompts):
-                stop = end
-                if entry.num_drafts:
-                    drafts = sequence.drafts[: entry.num_drafts]
-                    stop = start + num_accepted(drafts, tokens[start:end]) + 1
-                kept += range(start, stop)
-                told = prompts.get(sequence, [])
-                drawn.append(Drawn(entry, tokens[start:stop], logprobs[start:stop], told))
+        drawn: list[Drawn] = []
+        end = 0
+        for entry in flight.batch.sampled:
+            sequence, num_drafts = entry.sequence, entry.num_drafts
+            start, end = end, end + 1 + num_drafts
+            if sequence in live:
+                stop = start + 1
+                if num_drafts:
+                    stop += num_accepted(sequence.drafts[:num_drafts], tokens[start:end])
+                its: list[TokenLogprob] = []
+                if logprobs:
+                    its = [logprobs[row] for row in range(start, stop) if row in logprobs]
+                prompt = told.pop(sequence, []) if told else []
+                drawn.append(Drawn(entry, start, tokens[start:stop], its, prompt))
         if self._on_logits is not None and flight.logits is not None:
             owners = [one.entry.sequence for one in drawn for _ in one.token_ids]
+            kept = [one.row + at for one in drawn for at in range(len(one.token_ids))]
             self._on_logits(owners, flight.logits[kept])
+        if len(flight.batch.sampled) < len(flight.step.scheduled):
+            drawn += [
+                Drawn(entry, end, [], [], told.get(entry.sequence, []))
+                for entry in flight.step.scheduled
+                if not entry.is_sampled
+                and entry.sequence in live
+                and (entry.reaches_target or entry.sequence in told)
+            ]
         return drawn
 
     def _of_prompt(self, entry: Scheduled, hidden: Tensor) -> list[TokenLogprob]:
@@ -186,16 +198,15 @@ def _prompt_rows(step: Step, batch: Batch, hidden: Tensor) -> list[tuple[Schedul
     return found
 
 
-def _on_host(flight: Flight) -> tuple[list[int | None], list[TokenLogprob | None]]:
-    """Tokens and logprobs of all rows of the logits."""
-    if len(flight.drawn) == 1:
-        ((_, sampled),) = flight.drawn
-        return sampled.host_tokens(), sampled.host_logprobs()
-    num_rows = sum(len(rows) for rows, _ in flight.drawn)
-    tokens: list[int | None] = [None] * num_rows
-    logprobs: list[TokenLogprob | None] = [None] * num_rows
+def _on_host(flight: Flight) -> tuple[list[int | None], dict[int, TokenLogprob]]:
+    """Tokens of all rows of the logits, and logprobs by row, where they are asked for."""
+    tokens: list[int | None] = [None] * len(flight.batch.sample_rows)
+    logprobs: dict[int, TokenLogprob] = {}
     for rows, sampled in flight.drawn:
-        told = zip(rows, sampled.host_tokens(), sampled.host_logprobs(), strict=True)
-        for row, token, logprob in told:
-            tokens[row], logprobs[row] = token, logprob
+        found = sampled.host_tokens()
+        for row, token in zip(rows, found, strict=True):
+            tokens[row] = token
+        if any(draw.params.logprobs is not None for draw in sampled.draws):
+            told = zip(rows, sampled.host_logprobs(), strict=True)
+            logprobs |= {row: logprob for row, logprob in told if logprob is not None}
     return tokens, logprobs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from math import isnan
 
 from ..core import FinishReason, Sequence, SequenceUpdate, StageTimes, TokenLogprob
 from .detokenizer import Detokenizer
@@ -23,25 +24,11 @@ class Output:
     Args:
         eos: Tokens that end the model's turn.
         added: When it came, by the engine's clock.
-        deadline: When nobody waits for it any more.
 
     Attributes:
         finish_reason: `None` while it runs.
+        started: When it was first scheduled.
     """
-
-    __slots__ = (
-        "_detokenizer",
-        "_eos",
-        "_first_token",
-        "_grammar",
-        "_last_token",
-        "_prompt_logprobs",
-        "added",
-        "deadline",
-        "finish_reason",
-        "sequence",
-        "started",
-    )
 
     def __init__(
         self,
@@ -51,14 +38,20 @@ class Output:
         *,
         eos: Set[int],
         added: float,
-        deadline: float | None = None,
     ) -> None:
         self.sequence = sequence
         self._detokenizer = detokenizer
         self._grammar = grammar
-        self._eos: Set[int] = frozenset() if sequence.params.ignore_eos else eos
-        self.added = added
-        self.deadline = deadline
+        self._output = sequence.output_token_ids
+        self._min_tokens, self._max_tokens = sequence.params.min_tokens, sequence.params.max_tokens
+        # Why an output ends before a token.
+        self._ends: dict[int, FinishReason] = dict.fromkeys(
+            sequence.params.stop_token_ids, "stop_sequence"
+        )
+        if not sequence.params.ignore_eos:
+            self._ends |= dict.fromkeys(eos, "stop")
+        self._is_over: FinishReason | None = None if sequence.params.max_tokens else "length"
+        self._added = added
         self.started: float | None = None
         self._first_token: float | None = None
         self._last_token: float | None = None
@@ -76,25 +69,24 @@ class Output:
             self._first_token = now
         else:
             self._last_token = now
-        if any(one.logprob != one.logprob for one in self._prompt_logprobs):
+        if self._prompt_logprobs and any(isnan(one.logprob) for one in self._prompt_logprobs):
             self._prompt_logprobs = []
             return self.end("error", error=_NOT_NUMBERS)
-        text, reason = "", None
+        text, reason = "", self._is_over
         token_ids: list[int] = []
         for token in drawn.token_ids:
             if token is None:
                 return self.end("error", error=_NOT_NUMBERS, text=text, token_ids=token_ids)
-            reason = self._ends_before(token)
+            reason = self._ends.get(token)
             if reason is not None:
                 break
             token_ids.append(token)
-            more, reason = self._add(token)
-            text += more
+            self._output.append(token)
+            text += self._detokenizer.push(token, may_stop=len(self._output) > self._min_tokens)
+            reason = self._why_over(token)
             if reason is not None:
                 break
-        if self.sequence.params.max_tokens == 0:
-            reason = "length"
-        logprobs = [one for one in drawn.logprobs[: len(token_ids)] if one is not None]
+        logprobs = drawn.logprobs[: len(token_ids)]
         if reason is not None:
             return self.end(reason, text=text, token_ids=token_ids, logprobs=logprobs)
         return self._update(text, token_ids, logprobs)
@@ -115,25 +107,15 @@ class Output:
         self.finish_reason = reason
         return self._update(text, token_ids or [], logprobs or [], error)
 
-    def _ends_before(self, token: int) -> FinishReason | None:
-        """Why this token ends the output and is no part of it."""
-        if token in self._eos:
-            return "stop"
-        return "stop_sequence" if token in self.sequence.params.stop_token_ids else None
-
-    def _add(self, token: int) -> tuple[str, FinishReason | None]:
-        """The text that a token makes certain, and why it is the last one, if it is."""
-        sequence, detokenizer = self.sequence, self._detokenizer
-        params, output = sequence.params, sequence.output_token_ids
-        output.append(token)
-        text = detokenizer.push(token, may_stop=len(output) > params.min_tokens)
-        if detokenizer.stopped_by is not None:
-            return text, "stop_sequence"
+    def _why_over(self, token: int) -> FinishReason | None:
+        """Why no token comes after this one, if that is so."""
+        if self._detokenizer.stopped_by is not None:
+            return "stop_sequence"
         if self._grammar is not None:
             self._grammar.advance(token)
             if self._grammar.is_finished:
-                return text, "stop"
-        return text, "length" if len(output) >= params.max_tokens else None
+                return "stop"
+        return "length" if len(self._output) >= self._max_tokens else None
 
     def _update(
         self,
@@ -151,11 +133,7 @@ class Output:
             token_ids=token_ids,
             num_output_tokens=len(sequence.output_token_ids),
             num_cached_tokens=sequence.num_cached,
-            times=StageTimes(
-                queue=_between(self.added, self.started),
-                prefill=_between(self.started, self._first_token),
-                decode=_between(self._first_token, self._last_token),
-            ),
+            times=self._times(),
             finish_reason=self.finish_reason,
             stop_sequence=self._detokenizer.stopped_by,
             error=error,
@@ -163,6 +141,12 @@ class Output:
             prompt_logprobs=told,
         )
 
-
-def _between(start: float | None, end: float | None) -> float | None:
-    return None if start is None or end is None else end - start
+    def _times(self) -> StageTimes:
+        started, first, last = self.started, self._first_token, self._last_token
+        if started is None:
+            return StageTimes()
+        queue = started - self._added
+        if first is None:
+            return StageTimes(queue=queue)
+        decode = None if last is None else last - first
+        return StageTimes(queue=queue, prefill=first - started, decode=decode)

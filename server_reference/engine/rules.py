@@ -95,6 +95,7 @@ class Rules:
         if seed is None:
             # Apart from each other, and from the seeds that callers choose.
             seed = (self._seed + 1) * 0x9E3779B97F4A7C15 + sequence.arrival
+        may_not_end = index < params.min_tokens or params.grammar is not None
         return Draw(
             params,
             seed & 0xFFFFFFFFFFFFFFFF,
@@ -102,7 +103,7 @@ class Rules:
             sequence.prompt_token_ids,
             output,
             allowed,
-            banned_tokens(params, self._eos, index),
+            banned_tokens(params, self._eos, index) if may_not_end else (),
         )
 
 

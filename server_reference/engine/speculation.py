@@ -156,7 +156,7 @@ class Speculator:
         self._guesses.pop(sequence, None)
 
     def _share(self, num_running: int) -> int:
-        return min(self._most, _MOST_ROWS // num_running - 1) if num_running else 0
+        return max(0, min(self._most, _MOST_ROWS // max(1, num_running) - 1))
 
 
 def num_accepted(drafts: Seq[int], tokens: Seq[int | None]) -> int:
