@@ -23,10 +23,10 @@ __all__ = [
     "WaitingRecord",
 ]
 
-FinishReason = Literal["stop", "stop_sequence", "length", "error", "refused", "deadline"]
+FinishReason = Literal["stop", "stop_sequence", "length", "error", "refused", "deadline", "invalid"]
 """`stop`: the model ended its turn. `stop_sequence`: a caller's stop string or token came.
 `refused`: too many waited before it, or it waited too long; nothing was computed.
-`deadline`: its caller's deadline passed."""
+`deadline`: its caller's deadline passed. `invalid`: it asks for what cannot be run."""
 
 GrammarKind = Literal["json_schema", "regex", "choice", "lark"]
 
@@ -142,7 +142,7 @@ class SequenceUpdate(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
         num_cached_tokens: Prompt tokens that were read from the prefix cache.
         finish_reason: `None` while it runs.
         stop_sequence: The caller's stop string that came.
-        error: Why it ended, when `finish_reason` is `error`.
+        error: Why it ended, when `finish_reason` is `error` or `invalid`.
         logprobs: Of each of `token_ids`, where they were asked for.
         prompt_logprobs: Of the prompt's tokens but the first, in the first update.
     """

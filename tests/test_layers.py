@@ -85,8 +85,10 @@ PLACES = {
         "numpy": "kernels/ models/ engine/",
         "gguf": "models/",
         "safetensors": "models/checkpoint_models.py",
-        "tokenizers": "models/tokenizer.py",
+        "tokenizers": "models/tokenizer.py models/tokenizer_files.py",
+        "huggingface_hub": "downloads/hub.py",
         "jinja2": "models/chat_template.py",
+        "llguidance": "engine/grammar.py",
         "fastapi": "api/ gateway/",
         "starlette": "api/ gateway/",
         "hypercorn": "gateway/",
@@ -99,6 +101,7 @@ WITHOUT_TORCH = """
     config.py core.py credentials.py explain.py kv/ scripted/ api/ gateway/
     engine/scheduler.py engine/detokenizer.py processes/process.py downloads/
     models/tokenizer.py models/chat_template.py models/registry.py models/checkpoint.py
+    models/tokenizer_files.py
     """.split()
 
 # What `import smartclient` loads none of.

@@ -13,7 +13,8 @@ from importlib.metadata import version
 from typing import Literal, TypeAlias
 
 from .errors import ErrorKind, Shape, error_types
-from .openapi_bodies import BODIES, Schema, object_of
+from .openapi_bodies import BODIES
+from .openapi_parts import Schema, object_of
 from .service import ModelCard
 
 __all__ = ["describe"]
@@ -28,7 +29,13 @@ _MAYBE: Schema = {"type": ["string", "null"]}
 # A method that a path does not take is 405 everywhere, and no operation of the path.
 _UNREAD: Sequence[ErrorKind] = ("timed_out", "too_large")
 _GET_REFUSALS: Sequence[ErrorKind] = ("unauthenticated", "not_found", *_UNREAD, "internal")
-_REFUSALS: Sequence[ErrorKind] = ("invalid", *_GET_REFUSALS, "rate_limited", "overloaded")
+_REFUSALS: Sequence[ErrorKind] = (
+    "invalid",
+    *_GET_REFUSALS,
+    "rate_limited",
+    "overloaded",
+    "deadline",
+)
 
 
 def describe(card: ModelCard) -> dict[str, object]:

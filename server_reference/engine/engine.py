@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections import deque
 from collections.abc import Callable
 from functools import cache
-
-import torch
 
 from ..config import EngineConfig
 from ..core import (
@@ -23,21 +20,23 @@ from ..core import (
     WaitingRecord,
 )
 from ..kv.block_pool import BlockPool
+from ..kv.memory import free_memory
 from ..models.load import LoadedModel
 from ..models.transformer import ModelConfig, Transformer
-from .attention_backends import AttentionBackend, TorchAttention, block_bytes
+from .attention_backends import AttentionBackend, PagedCache
 from .batch_builder import BatchBuilder
+from .cpu_attention import cpu_attention
 from .detokenizer import Detokenizer
 from .draw import check_params
 from .model_runner import Drawn, Flight, LogitsObserver, ModelRunner
 from .output import Output
+from .pool_size import PoolSize, pool_size
 from .rules import GrammarState, Rules
 from .scheduler import RefusedError, Scheduler, Step
 from .speculation import Speculator
 
 __all__ = ["Engine", "RefusedError"]
 
-_DEFAULT_KV_BYTES = 1 << 30
 _log = logging.getLogger(__name__)
 
 
@@ -55,6 +54,7 @@ class Engine:
         failed_steps: Steps in a row that raised.
         capacity: Tokens that one sequence may have, prompt and `max_tokens` together:
             the context of the model or the whole pool, whichever is smaller.
+        notes: The arithmetic of its memory, in words.
     """
 
     def __init__(
@@ -66,8 +66,10 @@ class Engine:
         on_logits: LogitsObserver | None = None,
         attention: AttentionBackend | None = None,
     ) -> None:
-        num_blocks = _num_blocks(model.transformer.config, config, model.transformer.dtype)
-        self.scheduler = _scheduler(model.transformer.config, config, num_blocks)
+        shapes, dtype = model.transformer.config, model.transformer.dtype
+        pool = pool_size(shapes, config, dtype, free=free_memory())
+        self.notes = pool.notes
+        self.scheduler = _scheduler(shapes, config, pool.num_blocks)
         self.capacity = self.scheduler.capacity
         self._eos = model.tokenizer.eos_token_ids
         self._token_bytes = cache(model.tokenizer.token_bytes)
@@ -80,7 +82,7 @@ class Engine:
         )
         self._runner = ModelRunner(
             model.transformer,
-            attention or _attention(model.transformer, config, num_blocks),
+            attention or _attention(model.transformer, config, pool),
             builder,
             self._rules,
             max_num_seqs=config.max_num_seqs,
@@ -333,35 +335,8 @@ def _scheduler(model: ModelConfig, config: EngineConfig, num_blocks: int) -> Sch
     )
 
 
-def _attention(model: Transformer, config: EngineConfig, num_blocks: int) -> AttentionBackend:
-    return TorchAttention(
-        model.config, num_blocks=num_blocks, block_size=config.block_size, dtype=model.dtype
+def _attention(model: Transformer, config: EngineConfig, pool: PoolSize) -> AttentionBackend:
+    cache = PagedCache(
+        model.config, num_blocks=pool.num_blocks, block_size=config.block_size, dtype=model.dtype
     )
-
-
-def _num_blocks(model: ModelConfig, config: EngineConfig, dtype: torch.dtype) -> int:
-    """Blocks that the configuration asks for, or that its memory holds and can be used."""
-    size = block_bytes(model, block_size=config.block_size, dtype=dtype)
-    if config.num_blocks is not None:
-        return _checked(config.num_blocks, size)
-    num_bytes = config.kv_memory_bytes or _DEFAULT_KV_BYTES
-    if num_bytes < size:
-        raise ValueError(
-            f"kv_memory_bytes={num_bytes:,} holds no KV block: one of "
-            f"{config.block_size} tokens takes {size:,} bytes (2 x {model.num_layers} layers x "
-            f"{model.num_kv_heads} heads x {model.head_dim} x {dtype.itemsize} bytes each); "
-            f"raise kv_memory_bytes or lower block_size"
-        )
-    usable = config.max_num_seqs * -(-model.max_context // config.block_size)
-    return _checked(min(num_bytes // size, usable), size)
-
-
-def _checked(num_blocks: int, size: int) -> int:
-    """`num_blocks` of `size` bytes, if this machine can hold them."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if num_blocks * size > memory:
-        raise ValueError(
-            f"{num_blocks:,} KV blocks of {size:,} bytes are more than the {memory:,} bytes of "
-            f"memory here; lower num_blocks, kv_memory_bytes or max_num_seqs"
-        )
-    return num_blocks
+    return cpu_attention(config.numerics, model.config, cache, mirror_tokens=pool.mirror_tokens)

@@ -10,6 +10,7 @@ from ..api.errors import ApiError, error_response, shape_of
 from ..api.record import CallRecord
 from .auth import AdminKey, ApiKeys
 from .limits import DisconnectedError, drain, read_body
+from .patience import note_patience
 from .request_log import RequestLog
 
 __all__ = ["Gateway"]
@@ -56,6 +57,7 @@ class Gateway:
         headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
+        note_patience(record, headers)
         labelled = _labelled(send, record, scope["path"], headers)
         try:
             await self._answer(scope, receive, labelled, record, headers)

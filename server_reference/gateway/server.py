@@ -17,7 +17,7 @@ from hypercorn.config import Config
 from ..api.app import create_app
 from ..core import EngineStats
 from ..models.chat_template import ChatTemplateError
-from ..models.gguf import GgufError
+from ..models.errors import ModelFileError
 from ..models.registry import FrontModel, ModelUnavailableError, front
 from ..processes.process import EngineProcess, EngineStartError
 from .app import Gateway
@@ -183,7 +183,11 @@ class Server:
     async def _serve(self, stopping: asyncio.Event) -> None:
         router = Router([self._engine])
         engine = self._config.engine
-        admission = Admission(max_running=engine.max_num_seqs, max_queued=engine.max_queued)
+        admission = Admission(
+            max_running=engine.max_num_seqs,
+            max_queued=engine.max_queued,
+            max_queued_tokens=engine.max_queued_tokens,
+        )
         pipeline = Pipeline(self._model, router, admission=admission, meter=self._meter)
         # Any: hypercorn and starlette give the same ASGI types different names.
         gateway: Any = Gateway(
@@ -250,7 +254,7 @@ def _ended(serving: asyncio.Task[None]) -> ServerEndedError:
 def _front(model: str) -> FrontModel:
     try:
         return front(model)
-    except (ModelUnavailableError, GgufError, ChatTemplateError, OSError) as error:
+    except (ModelUnavailableError, ModelFileError, ChatTemplateError, OSError) as error:
         raise ServerStartError(" ".join(str(error).split())) from error
 
 

@@ -127,6 +127,12 @@ class Metadata:
             raise self._wrong(key, "a list of integers", items)
         return integers
 
+    def numbers(self, key: str) -> list[float]:
+        items = self._list(key)
+        if not all(isinstance(item, int | float) for item in items):
+            raise self._wrong(key, "a list of numbers", items)
+        return items
+
     def flags(self, key: str) -> list[bool]:
         """A list of true and false; empty where there is no such list."""
         value = self.values.get(self._names.get(key, key))
@@ -181,11 +187,8 @@ class GgufFile:
             GgufError: The file has no such tensor, or holds it in a type that the
                 `gguf` package cannot dequantise.
         """
-        info = self.tensors.get(name)
-        if info is None:
-            raise GgufError(f"{self.path} has no tensor {name!r}, which is needed to run it")
-        first = self._start + info.offset
-        raw = np.frombuffer(self._data, np.uint8, count=info.num_bytes, offset=first)
+        raw = self.rows(name)
+        info = self.tensors[name]
         try:
             values: NDArray[np.float32] = dequantize(_rows(raw, info), info.kind)
         except NotImplementedError:
@@ -195,10 +198,23 @@ class GgufFile:
             ) from None
         return values.astype(np.float32, copy=False).reshape(info.shape)
 
+    def rows(self, name: str) -> NDArray[np.uint8]:
+        """One tensor's bytes as they lie in the file, read-only, `[rows, bytes of a row]`.
+
+        Raises:
+            GgufError: The file has no such tensor.
+        """
+        info = self.tensors.get(name)
+        if info is None:
+            raise GgufError(f"{self.path} has no tensor {name!r}, which is needed to run it")
+        first = self._start + info.offset
+        raw = np.frombuffer(self._data, np.uint8, count=info.num_bytes, offset=first)
+        return raw.reshape(math.prod(info.shape[:-1]), -1)
+
     def _check_size(self) -> None:
         end = max((t.offset + t.num_bytes for t in self.tensors.values()), default=0)
         missing = self._start + end - len(self._data)
-        if missing > 0:
+        if self.tensors and missing > 0:
             raise GgufError(
                 f"{self.path} is cut short: its tensors need {missing} bytes more than the "
                 f"{len(self._data)} there are; fetch the file again"
@@ -206,12 +222,12 @@ class GgufFile:
 
 
 def _rows(raw: NDArray[np.uint8], info: TensorInfo) -> NDArray[np.generic]:
-    """The bytes as `dequantize` takes them: floats as such, blocks one row per tensor row."""
+    """The bytes as `dequantize` takes them: floats as such."""
     if info.kind is GGMLQuantizationType.F32:
         return raw.view(np.float32)
     if info.kind is GGMLQuantizationType.F16:
         return raw.view(np.float16)
-    return raw.reshape(math.prod(info.shape[:-1]), -1)
+    return raw
 
 
 def _map(path: Path) -> mmap.mmap:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["DenseLinear", "Linear"]
+__all__ = ["DenseLinear", "Linear", "PackedLinear", "SwitchedLinear", "TiledLinear"]
 
 
 class Linear(Protocol):
@@ -17,7 +18,7 @@ class Linear(Protocol):
     out_features: int
 
     def __call__(self, x: Tensor) -> Tensor:
-        """`[rows, in_features]` to `[rows, out_features]`, in `x`'s dtype."""
+        """`[rows, in_features]` to `[rows, out_features]`, in `x`'s dtype; a head may give fp32."""
         ...
 
 
@@ -46,3 +47,50 @@ class DenseLinear:
         if missing:
             x = functional.pad(x, (0, 0, 0, missing))
         return functional.linear(x, self.weight, self.bias)[:num_rows]
+
+
+class PackedLinear:
+    """A bf16 matrix in the order in which the CPU's matrix units read it: a copy of its own.
+
+    `DenseLinear` has it put into that order anew at each call.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        self.out_features, self.in_features = weight.shape
+        self._bias = bias
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, "none", [], "")
+        return y
+
+
+class SwitchedLinear:
+    """One matrix in two forms: one that is faster for few rows, one for many.
+
+    Args:
+        most: The largest row count that goes to `few`.
+    """
+
+    def __init__(self, few: Linear, many: Linear, *, most: int) -> None:
+        self.out_features, self.in_features = many.out_features, many.in_features
+        self._few, self._many, self._most = few, many, most
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._few(x) if len(x) <= self._most else self._many(x)
+
+
+class TiledLinear:
+    """Another product, given `rows` rows at a time and never more or fewer.
+
+    What kernel computes them then cannot depend on how many there are.
+    """
+
+    def __init__(self, linear: Linear, *, rows: int) -> None:
+        self.out_features, self.in_features = linear.out_features, linear.in_features
+        self._linear, self._rows = linear, rows
+
+    def __call__(self, x: Tensor) -> Tensor:
+        num_rows = len(x)
+        x = functional.pad(x, (0, 0, 0, -num_rows % self._rows))
+        return torch.cat([self._linear(tile) for tile in torch.split(x, self._rows)])[:num_rows]

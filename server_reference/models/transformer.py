@@ -108,6 +108,12 @@ class ModelConfig:
             )
         if self.head_dim % 2:
             raise ValueError(f"head_dim ({self.head_dim}) must be even: rope turns pairs")
+        divisors = self.rope_scaling.divisors if self.rope_scaling else ()
+        if divisors and len(divisors) * 2 != self.head_dim:
+            raise ValueError(
+                f"there are {len(divisors)} rope factors for heads of {self.head_dim} values: one "
+                "is needed for each pair"
+            )
 
     def window(self, layer: int) -> int | None:
         """Tokens that a query of this layer sees, itself included; `None`: all."""
@@ -150,6 +156,7 @@ def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
 @dataclass(frozen=True, slots=True)
 class _Layer:
     qkv: Linear
+    qkv_bias: Tensor | None
     attention_out: Linear
     gate_up: Linear
     down: Linear
@@ -164,7 +171,8 @@ class Transformer:
         weights: As `weight_shapes` lists them, all of one dtype and on one device; others
             are left alone.
         linears: Products that take the place of the matrices of their names in `weights`,
-            and of their biases; `head` names the head even where it is tied.
+            which may then be left out; `head` names the head even where it is tied. The bias
+            is not theirs.
         pad_rows: Of the other products, as `DenseLinear` takes it.
 
     Raises:
@@ -239,6 +247,7 @@ class Transformer:
         own = [name.removeprefix(prefix) for name in self.weights if name.startswith(prefix)]
         return _Layer(
             qkv=self._linear(prefix + "qkv"),
+            qkv_bias=self.weights.get(prefix + "qkv_bias"),
             attention_out=self._linear(prefix + "attention_out"),
             gate_up=self._linear(prefix + "gate_up"),
             down=self._linear(prefix + "down"),
@@ -253,14 +262,14 @@ class Transformer:
         if name in self._linears:
             return self._linears[name]
         tied = name == "head" and self.config.tie_embeddings
-        weight = self.weights["embedding" if tied else name]
-        return DenseLinear(weight, self.weights.get(f"{name}_bias"), pad_rows=self._pad_rows)
+        return DenseLinear(self.weights["embedding" if tied else name], pad_rows=self._pad_rows)
 
     def _project(
         self, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         config = self.config
         rows = layer.qkv(self._normalise(x, layer.norms["attention_norm"]))
+        rows = rows if layer.qkv_bias is None else rows + layer.qkv_bias
         heads = rows.view(len(x), -1, config.head_dim)
         num_rotated = config.num_q_heads + config.num_kv_heads
         turning = heads[:, :num_rotated]

@@ -138,11 +138,8 @@ class Worker:
         try:
             self._engine.add(request)
         except ValueError as error:
-            self._updates.append(_failed(request.id, str(error)))
-
-
-def _failed(id: str, reason: str) -> SequenceUpdate:
-    return SequenceUpdate(id=id, finish_reason="error", error=reason)
+            refused = SequenceUpdate(id=request.id, finish_reason="invalid", error=str(error))
+            self._updates.append(refused)
 
 
 def watch(channel: Channel, *, beat: float = _BEAT) -> None:
@@ -184,7 +181,10 @@ def _load(channel: Channel, config: EngineConfig) -> Steps:
     from ..models.load import load
 
     channel.send(Loading(f"loading {config.model}"))
-    return Engine(load(config), config)
+    engine = Engine(load(config), config)
+    for note in engine.notes:
+        channel.send(Loading(note))
+    return engine
 
 
 def _sentence(error: Exception) -> str:

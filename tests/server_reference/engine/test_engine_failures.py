@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from server_reference.engine.attention_backends import TorchAttention
+from server_reference.engine.attention_backends import PagedCache
+from server_reference.engine.cpu_attention import TorchAttention
 from server_reference.models.tiny import TINY
 
 
@@ -12,7 +13,8 @@ class Failing:
     """Attention that raises in chosen steps, counted from 1, as a device without memory does."""
 
     def __init__(self, dtype, *steps, during="layers"):
-        self._inner = TorchAttention(TINY, num_blocks=64, block_size=16, dtype=dtype)
+        cache = PagedCache(TINY, num_blocks=64, block_size=16, dtype=dtype)
+        self._inner = TorchAttention(TINY, cache)
         self._steps = dict.fromkeys(steps)
         self._during = during
         self._step = 0

@@ -1,8 +1,8 @@
 """However a sequence comes to run, its numbers are those it has alone.
 
 Batched = single, chunked = whole, cached = cold, preempted = not, speculative = not, all at
-once = none of it, and each at lookahead 0 and 1: equal tokens, and logits equal bit for bit,
-with linear rows padded and an attention that computes each token by itself.
+once = none of it, and each at lookahead 0 and 1: equal tokens, and logits that are equal to
+the last bit.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 
 from server_reference.config import EngineConfig
 from server_reference.models.load import load
-from server_reference.models.tiny import TINY
-from tests.server_reference.engine.one_by_one import OneByOne
 
 LENS = {"a": 1, "b": 15, "c": 16, "d": 17, "e": 40, "f": 100}
 HOT = {"temperature": 1.0, "top_p": 0.9, "seed": 5}
@@ -30,18 +28,6 @@ def requests(a_request):
         else a_request(id, prompt=([7, 8, 9] * 40)[:num_prompt], max_tokens=24, logprobs=2)
         for id, num_prompt in LENS.items()
     ]
-
-
-@pytest.fixture(scope="module")
-def an_engine(an_engine):
-    """One whose numbers for a token depend on nothing but the tokens before it."""
-
-    def make(*model, num_blocks=64, **options):
-        if not model:
-            options["attention"] = OneByOne(TINY, num_blocks=num_blocks, block_size=16)
-        return an_engine(*model, num_blocks=num_blocks, **options)
-
-    return make
 
 
 def run(engine, recorder, requests):

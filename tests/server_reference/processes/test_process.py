@@ -145,7 +145,7 @@ def test_a_refused_sequence_ends_with_the_reason():
     async def test(engine):
         (update,) = await all_of(engine, a_request(first=REFUSE))
 
-        assert update.finish_reason == "error"
+        assert update.finish_reason == "invalid"
         assert "200 tokens" in update.error
 
     run(test)

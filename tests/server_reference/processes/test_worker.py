@@ -17,7 +17,7 @@ from server_reference.processes.frames import (
     from_engine,
 )
 from server_reference.processes.worker import Channel, Worker
-from tests.server_reference.processes.fake_worker import RAISE, CountingEngine
+from tests.server_reference.processes.fake_worker import RAISE, REFUSE, CountingEngine
 
 
 def a_request(id, *, first=1):
@@ -70,6 +70,16 @@ def test_a_sequence_that_comes_during_a_step_is_in_the_next():
     _, steps = front.play(Work([a_request("a")], []))
 
     assert texts(steps) == [{"a": "1"}, {"a": "2", "b": "1"}]
+
+
+def test_a_request_that_cannot_run_is_told_from_one_that_failed():
+    front = Front([[Stop()]])
+
+    _, (step,) = front.play(Work([a_request("a", first=REFUSE), a_request("b")], []))
+
+    refused = step.updates[0]
+    assert (refused.id, refused.finish_reason) == ("a", "invalid")
+    assert "200 tokens" in refused.error
 
 
 @pytest.mark.parametrize(
