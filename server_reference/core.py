@@ -13,9 +13,12 @@ __all__ = [
     "GrammarKind",
     "SamplingParams",
     "Sequence",
+    "SequenceRecord",
     "SequenceUpdate",
     "StageTimes",
+    "StepRecord",
     "TokenLogprob",
+    "WaitingRecord",
 ]
 
 FinishReason = Literal["stop", "stop_sequence", "length", "error", "refused", "deadline"]
@@ -176,6 +179,58 @@ class EngineStats:
     draft_tokens_accepted: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceRecord:
+    """What one sequence computed in a step, for `smartclient-server explain`.
+
+    Args:
+        start: Position of its first token in this step.
+        num_tokens: Tokens from there on.
+        num_drafts: How many of these are guesses that the step checks.
+        blocks: KV blocks that it took in this step.
+        num_shared: Blocks that the prefix cache had for it when it started.
+        why: In words, such as `decode` or `prefill 257-512 of 4,000`.
+    """
+
+    id: str
+    tenant: str
+    start: int
+    num_tokens: int
+    num_drafts: int = 0
+    blocks: tuple[int, ...] = ()
+    num_shared: int = 0
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingRecord:
+    """A sequence that got nothing in a step: `num_tokens` are missing, and `why` it waited."""
+
+    id: str
+    tenant: str
+    num_tokens: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """One step, for `smartclient-server explain`.
+
+    Args:
+        number: Counted from 1.
+        at: Seconds from the engine's start to the step's.
+        duration: Seconds it took; `None` while it runs.
+        preempted: Ids of those that lost their blocks in it.
+    """
+
+    number: int
+    at: float
+    duration: float | None
+    scheduled: tuple[SequenceRecord, ...] = ()
+    waiting: tuple[WaitingRecord, ...] = ()
+    preempted: tuple[str, ...] = ()
+
+
 @dataclass(slots=True, eq=False)
 class Sequence:
     """One request inside the engine, with how far it has come.
@@ -187,6 +242,11 @@ class Sequence:
     the next step. `block_keys` are the prefix-cache keys of its full blocks as far as they
     were asked for, and `num_published` counts its blocks that the cache knows. `row` is its
     place in per-sequence arrays while it runs.
+
+    `start_by` and `expires_at` are when it is given up, waiting for the first time or at
+    all, by the engine's clock. Of its last start, `num_shared` counts the blocks that it found
+    and `started_with` the output tokens that it had. `passed_over` counts the starts of others
+    while it waited for blocks.
     """
 
     id: str
@@ -206,6 +266,11 @@ class Sequence:
     num_cached: int = 0
     preemptions: int = 0
     row: int = -1
+    start_by: float | None = None
+    expires_at: float | None = None
+    num_shared: int = 0
+    started_with: int = 0
+    passed_over: int = 0
 
     @property
     def num_outputs(self) -> int:
