@@ -121,13 +121,13 @@ class Admission:
         self,
         plan: Plan,
         running: Mapping[str, Sequence],
+        slots: Counter[str],
         waiting: FairQueue,
         in_flight: Seq[Step],
     ) -> None:
-        """Start with a step; what is given here may change between two judgements."""
+        """Start with a step. `slots` counts `running` by tenant; all may change meanwhile."""
         self._plan, self._in_flight = plan, in_flight
-        self._running, self._lines = running, waiting.lines
-        self._slots = Counter([sequence.tenant for sequence in running.values()])
+        self._running, self._slots, self._lines = running, slots, waiting.lines
         self._num_tenants = max(1, len(self._slots.keys() | self._lines.keys()))
         self._slot_share = max(1, self._max_running // self._num_tenants)
         self._block_share = self._pool.num_blocks // self._num_tenants
@@ -137,14 +137,16 @@ class Admission:
         starved = [head for head in heads if head.passed_over >= _PASSED_BY_ALL]
         self._starved = min(starved, key=_arrival, default=None)
 
+    def is_closed_to(self, tenant: str) -> str:
+        """Why none of a tenant's can start, whatever it is; empty if one may."""
+        if self._has_slot(tenant) or self._is_below_share(tenant):
+            return ""
+        return f"{len(self._running)} run, of {self._max_running}: its tenant has its share"
+
     def judge(self, sequence: Sequence) -> Verdict:
         """Decide about a waiting sequence."""
-        tenant, running = sequence.tenant, len(self._running)
         if self._starved not in (None, sequence):
             return Verdict(why="one that waited long for blocks goes first")
-        has_slot = self._has_slot(tenant)
-        if not has_slot and not self._is_below_share(tenant):
-            return Verdict(why=f"its tenant has its share of {self._max_running} slots")
         if sequence.preemptions and self._has_just_lost(sequence):
             return Verdict(why="it has just lost its blocks")
         self._look()
@@ -153,10 +155,11 @@ class Admission:
         found = self._cache.match(sequence)
         needs = self._blocks_for(sequence.target) - len(found)
         taken = needs + self._pool.num_free_among(found)
+        has_slot = self._has_slot(sequence.tenant)
         if has_slot and self._fits(sequence, needs, taken):
             return Verdict(found)
         self._blocked.append(sequence)
-        why = f"{running} run, {self._pool.num_free} blocks are free: it needs {taken}, others grow"
+        why = f"{self._pool.num_free} blocks are free: it needs {taken}, and all that run grow"
         own = self._future(sequence, needs, taken)
         return Verdict(None, why, self._victims(own, lacks_slot=not has_slot))
 
@@ -168,12 +171,7 @@ class Admission:
         """Note that a sequence runs now, with the blocks of its first tokens."""
         for other in self._blocked:
             other.passed_over += other is not sequence
-        self._slots[sequence.tenant] += 1
         self._note(sequence)
-
-    def preempted(self, sequence: Sequence) -> None:
-        self._slots[sequence.tenant] -= 1
-        self._futures = None
 
     def _has_just_lost(self, sequence: Sequence) -> bool:
         """Whether it was preempted in this step, or while one in flight computes it."""
@@ -181,7 +179,7 @@ class Admission:
         return sequence in self._plan.preempted or any(computing)
 
     def _look(self) -> None:
-        if self._futures is None:
+        if self._futures is None or len(self._futures) != len(self._running):
             self._futures, self._held, self._promised = [], Counter[str](), 0
             self._coming: dict[bytes, set[tuple[int, bytes]]] = {}
             for sequence in self._running.values():

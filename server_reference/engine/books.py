@@ -27,6 +27,7 @@ class Books:
         self.max_num_seqs = max_num_seqs
         self.waiting = FairQueue()
         self.running: dict[str, Sequence] = {}  # by their start
+        self.slots: Counter[str] = Counter()  # sequences that run, by tenant; no zeros
         self._in_flight: list[Step] = []
         self._free_rows = list(reversed(range(max_num_seqs)))
         self.lengths = OutputLengths()
@@ -117,6 +118,7 @@ class Books:
         self.pool.check(tables + [table for step in self._in_flight for table in step.freed_after])
         rows = [sequence.row for sequence in self.running.values()] + self._free_rows
         assert sorted(rows) == list(range(self.max_num_seqs)), f"rows are lost or shared: {rows}"
+        assert self.slots == Counter(one.tenant for one in self.running.values())
         self.waiting.check()
         sampled = [e for step in self._in_flight for e in step.scheduled if e.is_sampled]
         pending = Counter(entry.sequence.id for entry in sampled)
@@ -139,6 +141,7 @@ class Books:
             self.prefix_tokens_queried += sequence.target
             self.prefix_tokens_hit += sequence.num_cached
         self.running[sequence.id] = sequence
+        self.slots[sequence.tenant] += 1
 
     def _make_room(self, sequence: Sequence, plan: Plan) -> bool:
         """Have a block free for a running sequence, at the cost of others if need be."""
@@ -168,6 +171,9 @@ class Books:
             self.pool.release(sequence.block_table)
         sequence.block_table, sequence.drafts = [], []
         sequence.num_published = sequence.num_computed = 0
+        self.slots[sequence.tenant] -= 1
+        if not self.slots[sequence.tenant]:
+            del self.slots[sequence.tenant]
         self._free_rows.append(sequence.row)
         sequence.row = -1
 

@@ -167,7 +167,7 @@ class Scheduler(Books):
         Returns:
             Those that lack more, and those that have drafts.
         """
-        entries, size = plan.entries, self.block_size
+        entries, size, new = plan.entries, self.block_size, tuple.__new__  # a hot loop
         prefills, drafting = [], []
         for sequence in list(self.running.values()):
             computed, pending = sequence.num_computed, sequence.num_pending
@@ -188,7 +188,7 @@ class Scheduler(Books):
             sequence.num_computed = computed + 1
             if max_tokens:
                 sequence.num_pending = pending + 1
-            entries[sequence.id] = Scheduled(sequence, computed, 1, True, 0, num_outputs)
+            entries[sequence.id] = new(Scheduled, (sequence, computed, 1, True, 0, num_outputs))
             if sequence.drafts:
                 drafting.append(sequence)
         plan.budget = self.max_step_tokens - len(entries)
@@ -199,10 +199,10 @@ class Scheduler(Books):
         lines: dict[str, list[Sequence]] = {}
         for sequence in prefills:
             lines.setdefault(sequence.tenant, []).append(sequence)
-        can_start = bool(self.waiting) and not plan.is_short
+        can_start = bool(self.waiting.lines) and not plan.is_short
         can_start = can_start and not (self._is_static and self.running)
         if can_start:
-            self._admission.begin(plan, self.running, self.waiting, self._in_flight)
+            self._admission.begin(plan, self.running, self.slots, self.waiting, self._in_flight)
         budget = plan.budget
         if plan.entries and self.prefill_limit is not None:
             budget = min(budget, self.prefill_limit)
@@ -227,11 +227,13 @@ class Scheduler(Books):
         for sequence in list(self.waiting.lines.get(tenant, ())):
             if plan.is_short or (spent >= left and not self._is_static):
                 break
+            if why := admission.is_closed_to(tenant):
+                plan.reasons[sequence.id] = why
+                break
             verdict = admission.judge(sequence)
             if verdict.victims:
                 for victim in verdict.victims:
                     self._preempt(victim, plan)
-                    admission.preempted(victim)
                 verdict = admission.judge(sequence)
             if verdict.found is None:
                 plan.reasons[sequence.id] = verdict.why

@@ -70,7 +70,7 @@ class Plan:
     """
 
     def __init__(self, budget: int) -> None:
-        self.budget = budget
+        self.budget = self._total = budget
         self.is_short = False
         self.entries: dict[str, Scheduled] = {}
         self.blocks: dict[str, list[int]] = {}
@@ -103,7 +103,7 @@ class Plan:
     def step(self) -> Step:
         """The step, one-token entries first."""
         entries = list(self.entries.values())
-        if self.budget + len(entries) == 0 or all(entry[2] == 1 for entry in entries):
+        if self.budget + len(entries) == self._total:  # one each
             return Step(entries)
         ones = [entry for entry in entries if entry.num_tokens == 1]
         return Step(ones + [entry for entry in entries if entry.num_tokens > 1])
