@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from functools import cache
 
 from ..config import EngineConfig
 from ..core import (
     EngineStats,
+    FinishReason,
     GenerateRequest,
-    Grammar,
     Sequence,
-    SequenceRecord,
     SequenceUpdate,
     StepRecord,
-    WaitingRecord,
 )
 from ..kv.block_pool import BlockPool
 from ..kv.memory import free_memory
@@ -28,10 +25,12 @@ from .batch_builder import BatchBuilder
 from .cpu_attention import cpu_attention
 from .detokenizer import Detokenizer
 from .draw import check_params
+from .grammar import GrammarCompiler
 from .model_runner import Drawn, Flight, LogitsObserver, ModelRunner
 from .output import Output
+from .pacing import PrefillPace
 from .pool_size import PoolSize, pool_size
-from .rules import GrammarState, Rules
+from .rules import Rules
 from .scheduler import RefusedError, Scheduler, Step
 from .speculation import Speculator
 
@@ -74,7 +73,9 @@ class Engine:
         self._eos = model.tokenizer.eos_token_ids
         self._token_bytes = cache(model.tokenizer.token_bytes)
         self._vocab_size = model.transformer.config.vocab_size
-        self._rules = Rules(seed=config.seed, eos=self._eos, compile=_no_grammar)
+        self._rules = Rules(
+            seed=config.seed, eos=self._eos, compile=GrammarCompiler(model.tokenizer).compile
+        )
         builder = BatchBuilder(
             max_num_seqs=config.max_num_seqs,
             max_blocks=-(-self.capacity // config.block_size),
@@ -89,16 +90,16 @@ class Engine:
             on_logits=on_logits,
         )
         self._speculator = Speculator(config.num_draft_tokens)
-        self._max_queued = config.max_queued
+        self._config = config
+        stretch = config.prefill_stretch
+        self._pace = None if stretch is None else PrefillPace(stretch=stretch)
         self._clock = clock
         self._live: dict[Sequence, Output] = {}
         self._ids: dict[str, Sequence] = {}
         self._arrivals = 0
-        self._lookahead = config.lookahead
         self._in_flight: Flight | None = None
         self.failed_steps = 0
-        self._born = clock()
-        self._trace: deque[StepRecord] = deque(maxlen=config.traced_steps)
+        self._born = self._finished = clock()
 
     @property
     def has_work(self) -> bool:
@@ -113,7 +114,7 @@ class Engine:
         """
         if request.id in self._ids:
             raise ValueError(f"a sequence with id {request.id!r} is running; ids must be unique")
-        params = request.params
+        params, now = request.params, self._clock()
         check_params(params, self._vocab_size)
         sequence = Sequence(
             id=request.id,
@@ -123,6 +124,8 @@ class Engine:
             arrival=self._arrivals,
             cache_salt=request.cache_salt,
             priority=request.priority,
+            start_by=_after(now, self._config.max_queue_wait),
+            expires_at=_after(now, request.deadline),
         )
         grammar = self._rules.add(sequence)
         try:
@@ -138,7 +141,7 @@ class Engine:
             detokenizer,
             grammar,
             eos=self._eos,
-            added=self._clock(),
+            added=now,
         )
 
     def abort(self, id: str) -> None:
@@ -179,18 +182,27 @@ class Engine:
         if is_guessing:  # guesses follow tokens that are known
             self._finish(updates)
             self._speculator.propose(running)
-        step = self.scheduler.schedule()
+        begun = self._clock()
+        for sequence, reason in self.scheduler.expire(begun):
+            self._end(sequence, reason, updates)
+        scheduler = self.scheduler
+        if self._pace is not None:
+            scheduler.prefill_limit = self._pace.limit(
+                num_running=len(scheduler.running), num_waiting=len(scheduler.waiting)
+            )
+        step = scheduler.schedule()
         self._refuse(updates)
         if not step.scheduled:
             self._finish(updates)
             return
-        step.begun = self._note_start(step)
+        step.begun = begun
+        self._note_start(step)
         flight = self._runner.launch(step)
         self._runner.sample(flight, needs_host=False)
         self._finish(updates)  # of the step before, while this one runs
         self._runner.sample(flight, needs_host=True)
         self._in_flight = flight
-        if is_guessing or not self._lookahead:
+        if is_guessing or not self._config.lookahead:
             self._finish(updates)
 
     def _finish(self, updates: list[SequenceUpdate]) -> None:
@@ -223,9 +235,20 @@ class Engine:
             if output.finish_reason == "error":
                 self.scheduler.pool.forget(output.sequence.block_table)
             self._remove(output.sequence)
-        self._remember(flight.step, flight.step.begun, now)
         self._in_flight = None
         self.failed_steps = 0
+        self._time(flight, now)
+
+    def _time(self, flight: Flight, now: float) -> None:
+        """Note what a step took: since the one before, where they overlapped."""
+        step, num_decodes = flight.step, flight.batch.num_decodes
+        step.duration = now - max(step.begun, self._finished)
+        self._finished = now
+        if self._pace is not None:
+            num_tokens = step.num_tokens - num_decodes
+            self._pace.observe(
+                num_decodes=num_decodes, num_prefill_tokens=num_tokens, duration=step.duration
+            )
 
     def _judge(self, drawn: Drawn) -> int:
         """How many drafts were wrong; the speculator learns from it."""
@@ -262,6 +285,7 @@ class Engine:
         return EngineStats(
             num_running=len(scheduler.running),
             num_queued=len(scheduler.waiting),
+            num_queued_tokens=scheduler.waiting.num_tokens,
             num_blocks=scheduler.pool.num_blocks,
             num_free_blocks=scheduler.pool.num_free,
             num_cached_blocks=scheduler.pool.num_cached,
@@ -275,53 +299,31 @@ class Engine:
 
     def explain(self, last: int) -> list[StepRecord]:
         """What is remembered of the `last` steps, oldest first."""
-        return list(self._trace)[-last:]
-
-    def _remember(self, step: Step, begun: float, now: float) -> None:
-        scheduled = tuple(
-            SequenceRecord(
-                id=one.sequence.id,
-                tenant=one.sequence.tenant,
-                start=one.start,
-                num_tokens=one.num_tokens,
-                num_shared=one.sequence.num_cached // self.scheduler.block_size,
-                why="decode" if one.num_tokens == 1 else f"prefill {one.start + 1}-{one.stop}",
-            )
-            for one in step.scheduled
-        )
-        waiting = tuple(
-            WaitingRecord(id=one.id, tenant=one.tenant, num_tokens=one.target, why="in the queue")
-            for one in self.scheduler.waiting
-        )
-        record = StepRecord(
-            number=self.scheduler.steps,
-            at=begun - self._born,
-            duration=now - begun,
-            scheduled=scheduled,
-            waiting=waiting,
-        )
-        self._trace.append(record)
+        return self.scheduler.explain(last, since=self._born)
 
     def _refuse(self, updates: list[SequenceUpdate]) -> None:
         """Only here is it known who really waits: the front's books lag by a step."""
-        for sequence in self.scheduler.overflow(self._max_queued):
-            self._remove(sequence)
-            output = self._forget(sequence)
-            assert output is not None, "what waits is live"
-            updates.append(output.end("refused"))
+        config = self._config
+        for sequence in self.scheduler.overflow(config.max_queued, config.max_queued_tokens):
+            self._end(sequence, "refused", updates)
 
-    def _note_start(self, step: Step) -> float:
-        now = self._clock()
+    def _end(self, sequence: Sequence, reason: FinishReason, updates: list[SequenceUpdate]) -> None:
+        """End a sequence from outside of a step."""
+        self._remove(sequence)
+        output = self._forget(sequence)
+        assert output is not None, "what runs or waits is live"
+        updates.append(output.end(reason))
+
+    def _note_start(self, step: Step) -> None:
         for entry in step.scheduled:
             if entry.output_index == 0:
                 output = self._live[entry.sequence]
                 if output.started is None:
-                    output.started = now
-        return now
+                    output.started = step.begun
 
 
-def _no_grammar(grammar: Grammar) -> GrammarState:
-    raise ValueError(f"a grammar of kind {grammar.kind!r} cannot be compiled here")
+def _after(now: float, seconds: float | None) -> float | None:
+    return None if seconds is None else now + seconds
 
 
 def _scheduler(model: ModelConfig, config: EngineConfig, num_blocks: int) -> Scheduler:
@@ -332,6 +334,10 @@ def _scheduler(model: ModelConfig, config: EngineConfig, num_blocks: int) -> Sch
         max_num_seqs=config.max_num_seqs,
         max_step_tokens=config.max_step_tokens,
         max_prefill_share=config.max_prefill_share,
+        watermark=config.watermark,
+        prefix_caching=config.prefix_caching,
+        static_batching=config.static_batching,
+        traced_steps=config.traced_steps,
     )
 
 

@@ -17,7 +17,9 @@ from server_reference.engine.engine import Engine
 from server_reference.engine.model_runner import LogitsObserver
 from server_reference.models.load import LoadedModel, load
 
-EXACT = EngineConfig(model="tiny", dtype="fp32", numerics="deterministic", num_blocks=64)
+EXACT = EngineConfig(
+    model="tiny", dtype="fp32", numerics="deterministic", num_blocks=64, prefill_stretch=None
+)
 
 
 @dataclass

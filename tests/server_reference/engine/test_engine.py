@@ -137,7 +137,10 @@ def test_stages_are_timed_by_the_clock(an_engine, a_request):
 
 
 def test_a_stage_ends_when_its_token_is_known(an_engine, a_request):
-    """Reads: added 0, step one starts at 1, step two at 2 and tells of one at 3, and so on."""
+    """Reads: added 0, step one starts at 1, step two at 2 and tells of one at 3, and so on.
+
+    The fourth step has nothing to compute, and tells of the third.
+    """
     ticks = count()
     engine, recorder = an_engine(clock=lambda: float(next(ticks)), lookahead=1)
 
@@ -146,17 +149,17 @@ def test_a_stage_ends_when_its_token_is_known(an_engine, a_request):
     assert [update.times for update in recorder.updates["a"]] == [
         StageTimes(queue=1.0, prefill=2.0),
         StageTimes(queue=1.0, prefill=2.0, decode=2.0),
-        StageTimes(queue=1.0, prefill=2.0, decode=3.0),
+        StageTimes(queue=1.0, prefill=2.0, decode=4.0),
     ]
 
 
-def test_a_sequence_that_waits_has_its_time_in_the_queue(an_engine, a_request):
+def test_a_sequence_that_waits_has_its_time_in_the_queue(an_engine, a_request, lookahead):
     ticks = count()
     engine, recorder = an_engine(clock=lambda: float(next(ticks)), max_num_seqs=1)
 
     run(engine, recorder, a_request("a", max_tokens=3), a_request("b", max_tokens=1))
 
-    assert recorder.updates["b"][-1].times.queue == 7.0
+    assert recorder.updates["b"][-1].times.queue == 7.0 + lookahead
 
 
 @pytest.mark.parametrize(
