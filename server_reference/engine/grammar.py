@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from decimal import Decimal
 from math import lcm
 from typing import TYPE_CHECKING
@@ -110,7 +110,7 @@ class GrammarState:
         """The tokens that may come next: a bit each, int32, `[vocab_size / 32]` rounded up.
 
         Tokens that end the turn are among them exactly when the output is complete as it
-        stands.
+        stands. Behind a token that ended it, all of this is of no use.
 
         Raises:
             GrammarError: None may, or to find out takes too long.
@@ -118,26 +118,9 @@ class GrammarState:
         mask = torch.frombuffer(bytearray(self._matcher.compute_bitmask()), dtype=torch.int32)
         if self._matcher.is_error():
             raise GrammarError(_reason(self._matcher))
-        if self._has_ended or not mask.any():
+        if not mask.any():
             raise GrammarError("no token can follow here")
         return mask
-
-    def allowed_along(self, drafts: Sequence[int]) -> list[Tensor | None]:
-        """What is allowed before each draft and after the last; this state stays as it is.
-
-        `None` stands behind a draft that the grammar does not allow, or that ends the output.
-        """
-        masks: list[Tensor | None] = [self.allowed()]
-        taken = 0
-        for draft in drafts:
-            if not self.advance(draft):
-                break
-            taken += 1
-            if self.is_finished:
-                break
-            masks.append(self.allowed())
-        self.rollback(taken)
-        return masks + [None] * (len(drafts) + 1 - len(masks))
 
     def advance(self, token: int) -> bool:
         """Take a token; `False`, and no change, where the grammar does not allow it."""
@@ -159,12 +142,6 @@ class GrammarState:
             num_tokens -= 1
         if num_tokens and not self._matcher.rollback(num_tokens):
             raise ValueError(f"cannot take back {num_tokens} tokens: {_reason(self._matcher)}")
-
-    def copy(self) -> GrammarState:
-        """A state of its own that has come as far."""
-        copy = GrammarState(self._matcher.deep_copy(), self._eos)
-        copy._has_ended = self._has_ended
-        return copy
 
 
 def _check_size(grammar: Grammar, source: str) -> None:
