@@ -12,7 +12,6 @@ from ..config import EngineConfig
 from ..core import (
     EngineStats,
     GenerateRequest,
-    Grammar,
     Sequence,
     SequenceRecord,
     SequenceUpdate,
@@ -28,10 +27,11 @@ from .batch_builder import BatchBuilder
 from .cpu_attention import cpu_attention
 from .detokenizer import Detokenizer
 from .draw import check_params
+from .grammar import GrammarCompiler
 from .model_runner import Drawn, Flight, LogitsObserver, ModelRunner
 from .output import Output
 from .pool_size import PoolSize, pool_size
-from .rules import GrammarState, Rules
+from .rules import Rules
 from .scheduler import RefusedError, Scheduler, Step
 from .speculation import Speculator
 
@@ -74,7 +74,8 @@ class Engine:
         self._eos = model.tokenizer.eos_token_ids
         self._token_bytes = cache(model.tokenizer.token_bytes)
         self._vocab_size = model.transformer.config.vocab_size
-        self._rules = Rules(seed=config.seed, eos=self._eos, compile=_no_grammar)
+        grammars = GrammarCompiler(model.tokenizer)
+        self._rules = Rules(seed=config.seed, eos=self._eos, compile=grammars.compile)
         builder = BatchBuilder(
             max_num_seqs=config.max_num_seqs,
             max_blocks=-(-self.capacity // config.block_size),
@@ -318,10 +319,6 @@ class Engine:
                 if output.started is None:
                     output.started = now
         return now
-
-
-def _no_grammar(grammar: Grammar) -> GrammarState:
-    raise ValueError(f"a grammar of kind {grammar.kind!r} cannot be compiled here")
 
 
 def _scheduler(model: ModelConfig, config: EngineConfig, num_blocks: int) -> Scheduler:
