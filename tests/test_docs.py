@@ -160,6 +160,12 @@ def test_every_field_that_the_server_ignores_is_on_the_page_of_formats(adapter):
     assert [name for name in adapter.IGNORED if f"`{name}`" not in page] == []
 
 
+def test_every_field_beyond_openais_is_on_the_page_of_formats():
+    page = (ROOT / "docs/reference/wire-formats.md").read_text()
+
+    assert [name for name in openai_chat.EXTRAS if f"`{name}`" not in page] == []
+
+
 @pytest.mark.parametrize("package", ["smartclient", "server_reference"])
 def test_every_file_is_on_the_map(package):
     page = (ROOT / "docs/explanation/architecture.md").read_text()

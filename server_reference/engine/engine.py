@@ -73,9 +73,8 @@ class Engine:
         self._eos = model.tokenizer.eos_token_ids
         self._token_bytes = cache(model.tokenizer.token_bytes)
         self._vocab_size = model.transformer.config.vocab_size
-        self._rules = Rules(
-            seed=config.seed, eos=self._eos, compile=GrammarCompiler(model.tokenizer).compile
-        )
+        grammars = GrammarCompiler(model.tokenizer)
+        self._rules = Rules(seed=config.seed, eos=self._eos, compile=grammars.compile)
         builder = BatchBuilder(
             max_num_seqs=config.max_num_seqs,
             max_blocks=-(-self.capacity // config.block_size),

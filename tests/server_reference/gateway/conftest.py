@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -72,8 +72,8 @@ class CountingReplica:
             most = request.params.max_tokens if says is None else len(says)
             for made in range(1, max(1, most) + 1):
                 await asyncio.sleep(0)
-                update = self._update(request, made, most)
-                yield update if says is None else replace(update, text=says[made - 1])
+                text = str(made % 10) if says is None else says[made - 1]
+                yield self._update(request, made, most, text)
         finally:
             self.running -= 1
 
@@ -82,11 +82,13 @@ class CountingReplica:
             raise EngineUnavailableError("the engine is not ready; try again in a few seconds")
         return [StepRecord(number=1, at=0.5, duration=None)][-last:]
 
-    def _update(self, request: GenerateRequest, made: int, wanted: int) -> SequenceUpdate:
+    def _update(
+        self, request: GenerateRequest, made: int, wanted: int, text: str
+    ) -> SequenceUpdate:
         is_last = made >= wanted
         fields = {
             "id": request.id,
-            "text": str(made % 10) if wanted else "",
+            "text": text if wanted else "",
             "num_output_tokens": min(made, wanted),
             "num_cached_tokens": self.cached,
             "times": StageTimes(queue=0.5, prefill=0.25, decode=2.0 if is_last else None),
