@@ -115,7 +115,7 @@ def run(sizes: Sizes, progress: Progress) -> Outcome:
             found[name] = worker.ask(do=name, seed=sizes.seed, **given, **cost)
     figures += _figures(found, sizes.parts)
     facts |= {"step costs": found["costs"], "drafts": found["speculation"]["drafts"]}
-    facts["goodput"] = found["goodput"]
+    facts |= {name: found[name] for name in ("batching", "goodput")}
     if sizes.plot is not None:
         Path(sizes.plot).write_text(_plot(sizes.parts["goodput"], found["goodput"]))
     return Outcome(name="engine", sizes=asdict(sizes), figures=figures, facts=facts)

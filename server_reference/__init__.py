@@ -19,7 +19,8 @@ def start(model: str = "tiny", **config: Any) -> Server:
     """Start a server in a thread, with its engine in a process of its own.
 
     Args:
-        model: `tiny`, `smollm2`, or the path of a GGUF file.
+        model: `tiny`, `smollm2`, the path of a GGUF file or of a folder with safetensors, or a
+            model of a hub, `organisation/model`.
         **config: Fields of `EngineConfig` and of `ServerConfig`: `api_keys`, `admin_key`,
             `host`, `port`, `max_body_bytes`, `request_log`.
 

@@ -130,7 +130,11 @@ def _parser() -> argparse.ArgumentParser:
     add_command(commands)
     explain.add_command(commands)
     serve = commands.add_parser("serve", help="serve a model over HTTP")
-    serve.add_argument("--model", default="tiny", help="tiny (default), smollm2, or a GGUF file")
+    serve.add_argument(
+        "--model",
+        default="tiny",
+        help="tiny (default), smollm2, a GGUF file, a folder, or org/model of a hub",
+    )
     serve.add_argument("--host", help="address to listen on (default: this machine only)")
     serve.add_argument("--port", type=int, default=8000, help="0 takes a free one (default: 8000)")
     serve.add_argument(

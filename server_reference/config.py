@@ -41,11 +41,12 @@ class EngineConfig:
     """How one engine runs.
 
     Args:
-        model: `tiny`, `smollm2`, the path of a GGUF file, or a folder with safetensors.
+        model: `tiny`, `smollm2`, the path of a GGUF file or of a folder with safetensors, or a
+            model of a hub, `organisation/model`.
         block_size: Tokens per KV block.
         num_blocks: KV blocks in the pool; `None` derives them from `kv_memory_bytes`.
         kv_memory_bytes: Memory for keys and values when `num_blocks` is `None`; `None`
-            takes a share of what is free.
+            takes half of what is free, at most 4 GiB.
         max_num_seqs: Sequences that run at once.
         max_step_tokens: Token budget of one step, decodes and prefills together.
         max_prefill_share: Tokens of one step that a single sequence may take, so that

@@ -88,6 +88,7 @@ PLACES = {
         "tokenizers": "models/tokenizer.py models/tokenizer_files.py",
         "huggingface_hub": "downloads/hub.py",
         "jinja2": "models/chat_template.py",
+        "llguidance": "engine/grammar.py",
         "fastapi": "api/ gateway/",
         "starlette": "api/ gateway/",
         "hypercorn": "gateway/",

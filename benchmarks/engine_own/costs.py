@@ -14,6 +14,7 @@ from .engines import Running, real
 __all__ = ["measure"]
 
 _SHORT, _STEPS = 16, 5
+_FEW = 4
 
 
 def measure(model: Any, *, rows: list[int], chunks: list[int], long: int, seed: int) -> Any:
@@ -30,7 +31,7 @@ def measure(model: Any, *, rows: list[int], chunks: list[int], long: int, seed: 
         max_num_seqs=max(rows),
         max_step_tokens=max(widest, 2 * max(rows)),
         max_prefill_share=widest,
-        num_blocks=2 * max(rows) * (long + _SHORT + 16) // 16 + 16,
+        num_blocks=max(rows) * 8 + 2 * _FEW * long // 16,
         prefix_caching=False,
     )
     running = real(model, config)
@@ -41,8 +42,9 @@ def measure(model: Any, *, rows: list[int], chunks: list[int], long: int, seed: 
     for count in chunks:
         tokens.append(count)
         seconds.append(_prefill(running, draw, count)[0])
-    short = _decode(running, draw, max(rows), _SHORT)
-    per_context = (_decode(running, draw, max(rows), long) - short) / (max(rows) * (long - _SHORT))
+    few = min(_FEW, max(rows))
+    short = _decode(running, draw, few, _SHORT)
+    per_context = (_decode(running, draw, few, long) - short) / (few * (long - _SHORT))
     first, last = _prefill(running, draw, widest * max(2, long // widest))
     per_pair = (last - first) / (widest * max(1, long - widest))
     return {
@@ -65,8 +67,10 @@ def _timed(running: Running) -> float:
 
 def _decode(running: Running, draw: random.Random, rows: int, context: int) -> float:
     """Seconds of a step in which `rows` sequences decode."""
+    # The first one still runs when the last one's prompt has been computed.
+    output = _STEPS + 3 + rows + rows * (context // 16)
     for _ in range(rows):
-        running.add(_prompt(draw, context), _STEPS + 3 + rows)
+        running.add(_prompt(draw, context), output)
     running.until_decoding(rows)
     taken = median([_timed(running) for _ in range(_STEPS)])
     running.drain()

@@ -95,7 +95,7 @@ class Running:
     def until_decoding(self, rows: int) -> None:
         """Step until as many sequences get a token in one step."""
         while len(self.step()) < rows:
-            pass
+            assert self.engine.has_work, f"{rows} sequences never decoded together"
 
     def drain(self) -> None:
         """Forget everything that is under way."""

@@ -1,6 +1,7 @@
 """What each endpoint takes, as JSON schemas: from the tables that requests are checked with.
 
-That a prompt is too long for the model, no schema says.
+That a prompt is too long for the model, that it has no such token, or that results match calls,
+no schema says.
 """
 
 from __future__ import annotations
@@ -52,6 +53,24 @@ _ONE_LIMIT: dict[str, object] = {
         "properties": {name: {"type": "integer"} for name in openai_chat.LIMITS},
         "required": list(openai_chat.LIMITS),
     }
+}
+_LOGPROBS: dict[str, object] = {
+    "allOf": [
+        {
+            "if": {
+                "properties": {"top_logprobs": {"type": "integer", "minimum": 1}},
+                "required": ["top_logprobs"],
+            },
+            "then": {"properties": {"logprobs": {"const": True}}, "required": ["logprobs"]},
+        },
+        {
+            "if": {
+                "properties": {"prompt_logprobs": {"type": "integer"}},
+                "required": ["prompt_logprobs"],
+            },
+            "then": {"not": _STREAMS},
+        },
+    ]
 }
 _MORE_THAN_A_PREFILL: dict[str, object] = {
     "anyOf": [
@@ -124,7 +143,7 @@ def _chat(model: str) -> Schema:
         "tools": openai_tools_of(nested=True),
     }
     body = object_of(fields, required=["model", "messages"], closed=True)
-    return body | _ONE_LIMIT | _OPTIONS_ONLY_FOR_STREAMS
+    return body | _ONE_LIMIT | _OPTIONS_ONLY_FOR_STREAMS | _LOGPROBS
 
 
 def _chat_turns() -> list[Schema]:

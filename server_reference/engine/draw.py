@@ -16,21 +16,18 @@ MAX_LOGPROBS = 20
 """Likeliest tokens that are told with a token at most."""
 
 _GREEDY_BELOW = 1e-5  # a smaller temperature divides logits into infinity
-# Names, least and most of the numbers; `None` is for `top_k` and `logprobs` only.
-_NUMBERS = {
+_RANGES: dict[str, tuple[float, float]] = {
+    "max_tokens": (0, 2**31 - 1),
+    "min_tokens": (0, 2**31 - 1),
+    "top_k": (1, 2**31 - 1),
+    "logprobs": (0, MAX_LOGPROBS),
+    "prompt_logprobs": (0, MAX_LOGPROBS),
     "temperature": (0.0, 1000.0),
     "top_p": (0.0, 1.0),
     "min_p": (0.0, 1.0),
     "repetition_penalty": (1e-3, 1e3),
     "frequency_penalty": (-1e3, 1e3),
     "presence_penalty": (-1e3, 1e3),
-}
-_INTEGERS = {
-    "max_tokens": (0, 2**31 - 1),
-    "min_tokens": (0, 2**31 - 1),
-    "top_k": (1, 2**31 - 1),
-    "logprobs": (0, MAX_LOGPROBS),
-    "prompt_logprobs": (0, MAX_LOGPROBS),
 }
 _OPTIONAL = ("top_k", "logprobs", "prompt_logprobs")
 
@@ -73,8 +70,8 @@ class Draw:
     @property
     def has_rule(self) -> bool:
         """Whether anything changes its logits."""
-        chosen = self.allowed is not None or bool(self.banned or self.params.logit_bias)
-        return chosen or self.repeats or self.counts
+        given = bool(self.banned or self.params.logit_bias) or self.allowed is not None
+        return given or self.repeats or self.counts
 
     @property
     def needs_host(self) -> bool:
@@ -99,12 +96,13 @@ def check_params(params: SamplingParams, vocab_size: int) -> None:
     Raises:
         ValueError: A value is out of its range, or a token id is not below `vocab_size`.
     """
-    for name, (least, most) in (_NUMBERS | _INTEGERS).items():
-        value, kind = getattr(params, name), "an integer" if name in _INTEGERS else "a number"
+    for name, (least, most) in _RANGES.items():
+        value, is_integer = getattr(params, name), type(least) is int
         if value is None and name in _OPTIONAL:
             continue
-        types = (int,) if name in _INTEGERS else (int, float)
-        if type(value) not in types or not least <= value <= most:  # a NaN is not either
+        known = type(value) is int or (type(value) is float and not is_integer)
+        if not known or not least <= value <= most:  # a NaN is neither
+            kind = "an integer" if is_integer else "a number"
             raise ValueError(
                 f"{name} must be {kind} from {least:.10g} to {most:.10g}, not {value!r}"
             )
@@ -115,15 +113,12 @@ def check_params(params: SamplingParams, vocab_size: int) -> None:
         )
     if params.seed is not None and type(params.seed) is not int:
         raise ValueError(f"seed must be an integer, not {params.seed!r}")
-    for name, ids in (
-        ("logit_bias", [token for token, _ in params.logit_bias]),
-        ("stop_token_ids", list(params.stop_token_ids)),
-    ):
-        wrong = [token for token in ids if type(token) is not int or not 0 <= token < vocab_size]
-        if wrong:
-            raise ValueError(
-                f"{name} names token {wrong[0]!r}; this model's are from 0 to {vocab_size - 1}"
-            )
-    infinite = [bias for _, bias in params.logit_bias if not isfinite(bias)]
-    if infinite:
-        raise ValueError(f"logit_bias must be finite numbers, not {infinite[0]!r}; try -100")
+    biased = [token for token, _ in params.logit_bias]
+    for name, ids in (("logit_bias", biased), ("stop_token_ids", params.stop_token_ids)):
+        for token in ids:
+            if type(token) is not int or not 0 <= token < vocab_size:
+                last = vocab_size - 1
+                raise ValueError(f"{name} names token {token!r}; this model's are 0 to {last}")
+    for _, bias in params.logit_bias:
+        if not isfinite(bias):
+            raise ValueError(f"logit_bias must be finite numbers, not {bias!r}; try -100")

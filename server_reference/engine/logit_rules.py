@@ -4,8 +4,7 @@ grammar allows and what may not come yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence as Seq
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -16,82 +15,40 @@ from .draw import Draw
 
 __all__ = ["apply_rules"]
 
-_Rows = list[tuple[int, Draw]]
 
-
-def apply_rules(logits: Tensor, draws: Seq[Draw]) -> Tensor:
-    """`logits` themselves where no draw has a rule, otherwise a changed copy.
-
-    Args:
-        logits: `[rows, vocab_size]`, fp32.
-        draws: One for each row.
-    """
-    rows = [(row, draw) for row, draw in enumerate(draws) if draw.has_rule]
-    if not rows:
+def apply_rules(logits: Tensor, draws: Sequence[Draw]) -> Tensor:
+    """`logits`, `[rows, vocab_size]`, fp32, where no draw has a rule; else a changed copy."""
+    ruled = [(row, draw) for row, draw in enumerate(draws) if draw.has_rule]
+    if not ruled:
         return logits
-    changed = logits.clone()
-    _divide_repeated(changed, [(row, draw) for row, draw in rows if draw.repeats])
-    _take_off_counted(changed, [(row, draw) for row, draw in rows if draw.counts])
-    _add_bias(changed, [(row, draw) for row, draw in rows if draw.params.logit_bias])
-    for row, draw in rows:
-        if draw.allowed is not None or draw.banned:
-            forbidden = torch.from_numpy(_forbidden(draw, logits.shape[-1]))
-            changed[row].masked_fill_(forbidden.to(logits.device), -torch.inf)
-    return changed
+    changed = logits.numpy(force=True).copy()
+    for row, draw in ruled:
+        _change(changed[row], draw)
+    return torch.from_numpy(changed).to(logits.device)
 
 
-def _divide_repeated(logits: Tensor, rows: _Rows) -> None:
-    if not rows:
-        return
-    places, lengths = _places(logits, rows, lambda draw: [*draw.prompt, *draw.output])
-    penalty = _each([draw.params.repetition_penalty for _, draw in rows], lengths, logits)
-    values = logits.view(-1)[places]
-    # A token that stands twice is written twice, the same value.
-    logits.view(-1)[places] = torch.where(values > 0, values / penalty, values * penalty)
-
-
-def _take_off_counted(logits: Tensor, rows: _Rows) -> None:
-    if not rows:
-        return
-    places, lengths = _places(logits, rows, lambda draw: draw.output)
-    frequency = _each([draw.params.frequency_penalty for _, draw in rows], lengths, logits)
-    presence = _each([draw.params.presence_penalty for _, draw in rows], lengths, logits)
-    counts = torch.zeros(logits.numel(), device=logits.device)
-    counts.index_add_(0, places, torch.ones_like(frequency))
-    values = logits.view(-1)[places]
-    logits.view(-1)[places] = values - (frequency * counts[places] + presence)
-
-
-def _add_bias(logits: Tensor, rows: _Rows) -> None:
-    if not rows:
-        return
-    places, _ = _places(logits, rows, lambda draw: [token for token, _ in draw.params.logit_bias])
-    bias = [value for _, draw in rows for _, value in draw.params.logit_bias]
-    logits.view(-1).index_add_(0, places, torch.tensor(bias, device=logits.device))
-
-
-def _places(
-    logits: Tensor, rows: _Rows, tokens: Callable[[Draw], Seq[int]]
-) -> tuple[Tensor, list[int]]:
-    """Where the tokens of these rows stand in `logits.view(-1)`, and how many each row has."""
-    found = [np.asarray(tokens(draw), np.int64) for _, draw in rows]
-    starts = [row * logits.shape[-1] for row, _ in rows]
-    places = np.concatenate([ids + start for ids, start in zip(found, starts, strict=True)])
-    return torch.from_numpy(places).to(logits.device), [len(ids) for ids in found]
-
-
-def _each(values: Seq[float], lengths: Seq[int], logits: Tensor) -> Tensor:
-    """A row's value for each of its tokens."""
-    return torch.from_numpy(np.repeat(np.array(values, np.float32), lengths)).to(logits.device)
+def _change(row: NDArray[np.float32], draw: Draw) -> None:
+    params = draw.params
+    if draw.repeats:
+        ids = np.array([*draw.prompt, *draw.output], np.int64)
+        own, penalty = row[ids], params.repetition_penalty
+        row[ids] = np.where(own > 0, own / penalty, own * penalty)  # twice the same is no harm
+    if draw.counts:
+        ids, counts = np.unique(np.array(draw.output, np.int64), return_counts=True)
+        row[ids] -= counts * params.frequency_penalty + params.presence_penalty
+    if params.logit_bias:
+        tokens, bias = zip(*params.logit_bias, strict=True)
+        np.add.at(row, np.array(tokens), np.array(bias, np.float32))
+    if draw.allowed is not None or draw.banned:
+        row[_forbidden(draw, len(row))] = -np.inf
 
 
 def _forbidden(draw: Draw, vocab_size: int) -> NDArray[np.bool_]:
     """Tokens that grammar and ban leave out, `[vocab_size]`."""
-    forbidden = np.zeros(vocab_size, np.bool_)
+    forbidden = np.full(vocab_size, draw.allowed is not None)
     if draw.allowed is not None:
         bits = np.unpackbits(draw.allowed.numpy().view(np.uint8), bitorder="little")[:vocab_size]
-        forbidden[:] = True
         forbidden[: len(bits)] = bits == 0
-    banned = forbidden.copy()
-    banned[list(draw.banned)] = True
-    return forbidden if banned.all() and draw.allowed is not None else banned
+    with_ban = forbidden.copy()
+    with_ban[list(draw.banned)] = True
+    return forbidden if draw.allowed is not None and with_ban.all() else with_ban

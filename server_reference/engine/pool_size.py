@@ -45,38 +45,31 @@ def pool_size(
     """
     token, size = token_bytes(model, dtype), config.block_size
     block, whole = token * size, -(-model.max_context // size)
-    one_block = (
-        f"one of {size} tokens takes {block:,} bytes (2 x {model.num_layers} layers x "
-        f"{model.num_kv_heads} heads x {model.head_dim} x {dtype.itemsize} bytes each)"
+    needs = (
+        f"one of {size:,} tokens takes {block:,} bytes (2 x {model.num_layers} layers x "
+        f"{model.num_kv_heads} heads x {model.head_dim} x {dtype.itemsize} bytes each); a request "
+        f"of the whole context of {model.max_context:,} tokens needs {whole:,}"
     )
-    request = f"a request of the whole context of {model.max_context:,} tokens needs {whole:,}"
     if size > model.max_context:
         raise ValueError(
-            f"block_size={size:,} is more than the model's context of {model.max_context:,} "
-            f"tokens: {one_block}, and no request can fill it; lower block_size"
+            f"block_size={size:,} is more than the model's context, so that no request can fill a "
+            f"KV block: {needs}; lower block_size"
         )
     has_mirror = config.numerics == "fast" and model.attention_soft_cap is None
-    if config.num_blocks is not None:
-        num_blocks, source = config.num_blocks, f"num_blocks={config.num_blocks:,}"
-        mirror = min(num_blocks * block, max(0, free - num_blocks * block) // _SHARE)
-    else:
-        total, source = _total(config, free)
-        mirror = total // _MIRROR_SHARE if has_mirror else 0
-        usable = config.max_num_seqs * whole
-        num_blocks = min((total - min(mirror, _MOST_MIRROR_BYTES)) // block, usable)
+    num_blocks, mirror, source = _split(config, block, whole, free, has_mirror)
     if num_blocks < 1 or num_blocks * size < 2:
         raise ValueError(
-            f"{source} holds no KV block for one request: {one_block}; {request}; raise "
-            f"kv_memory_bytes or num_blocks, or lower block_size"
+            f"{source} holds no KV block for one request: {needs}; raise kv_memory_bytes or "
+            f"num_blocks, or lower block_size"
         )
     if num_blocks * block > free:
         raise ValueError(
             f"{num_blocks:,} KV blocks ({source}) of {block:,} bytes are more than the {free:,} "
             f"free bytes of memory here; lower num_blocks, kv_memory_bytes or max_num_seqs"
         )
-    mirror_tokens = min(mirror, _MOST_MIRROR_BYTES) // token if has_mirror else 0
+    mirror_tokens = min(mirror, free - num_blocks * block) // token
     notes = [
-        f"KV blocks: {one_block}; {request}",
+        f"KV blocks: {needs}",
         f"{source}: {num_blocks:,} blocks for {num_blocks * size:,} tokens, "
         f"{num_blocks * block:,} bytes, and a mirror of {mirror_tokens:,} tokens, "
         f"{mirror_tokens * token:,} bytes, of {free:,} bytes free",
@@ -84,9 +77,19 @@ def pool_size(
     return PoolSize(num_blocks, mirror_tokens, notes)
 
 
-def _total(config: EngineConfig, free: int) -> tuple[int, str]:
-    """Bytes for blocks and mirror, and where they come from."""
+def _split(
+    config: EngineConfig, block: int, whole: int, free: int, has_mirror: bool
+) -> tuple[int, int, str]:
+    """Blocks, bytes of the mirror, and what they follow from."""
+    most = _MOST_MIRROR_BYTES if has_mirror else 0
+    if config.num_blocks is not None:
+        pool = config.num_blocks * block
+        source = f"num_blocks={config.num_blocks:,}"
+        return config.num_blocks, min(pool, max(0, free - pool) // _SHARE, most), source
     if config.kv_memory_bytes is not None:
-        return config.kv_memory_bytes, f"kv_memory_bytes={config.kv_memory_bytes:,}"
-    total = min(free // _SHARE, _MOST_BYTES)
-    return total, f"{total:,} bytes (half of what is free, at most {_MOST_BYTES:,})"
+        total, source = config.kv_memory_bytes, f"kv_memory_bytes={config.kv_memory_bytes:,}"
+    else:
+        total = min(free // _SHARE, _MOST_BYTES)
+        source = f"{total:,} bytes (half of what is free, at most {_MOST_BYTES:,})"
+    mirror = min(total // _MIRROR_SHARE, most)
+    return min((total - mirror) // block, config.max_num_seqs * whole), mirror, source

@@ -21,7 +21,7 @@ from .draw import Draw
 from .logit_rules import apply_rules
 from .logprobs import token_logprobs
 from .noise import MAX_NOISE, draw_key, gumbel_noise, token_hashes
-from .whole_rows import Scores, WholeRows, floor_of
+from .whole_rows import Row, Scores, WholeRows, floor_of
 
 __all__ = ["Draw", "Sampled", "sample"]
 
@@ -96,10 +96,10 @@ def _draw(logits: Tensor, rows: Sequence[int], blocks: Blocks, draws: Sequence[D
     scores: Scores = (values - values[:, :1]) * scales[:, None]
     whole = WholeRows(logits.shape[-1])
 
-    def row(at: int) -> tuple[Scores, np.float32, np.float32, SamplingParams]:
-        return logits[rows[at]].numpy(force=True), values[at, 0], scales[at], params[at]
+    def row(at: int) -> Row:
+        return Row(logits[rows[at]].numpy(force=True), values[at, 0], scales[at], params[at])
 
-    kept, complete, totals = _kept(scores, params, lambda at: whole.total(*row(at)))
+    kept, complete, totals = _kept(scores, params, lambda at: whole.total(row(at)))
     keys = [draw_key(draw.seed, draw.index) for draw in draws]
     noisy = scores + gumbel_noise(token_hashes(keys, ids.astype(np.uint32)))
     noisy[~kept] = -np.inf
@@ -107,7 +107,7 @@ def _draw(logits: Tensor, rows: Sequence[int], blocks: Blocks, draws: Sequence[D
     tokens = ids[np.arange(len(ids)), noisy.argmax(-1)]
     for at in np.flatnonzero(~complete & (best - scores[:, -1] < MAX_NOISE)).tolist():
         leader = int(tokens[at]), float(best[at])
-        tokens[at] = whole.challenge(*row(at), key=keys[at], total=totals[at], leader=leader)
+        tokens[at] = whole.challenge(row(at), key=keys[at], total=totals[at], leader=leader)
     return torch.from_numpy(tokens).to(logits.device)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from math import inf, log
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from ..core import SamplingParams
 from .noise import MAX_NOISE, gumbel_noise, least_hash, token_hashes
 
-__all__ = ["Scores", "WholeRows", "floor_of"]
+__all__ = ["Row", "Scores", "WholeRows", "floor_of"]
 
 Scores = NDArray[np.float32]
 """Logits above the likeliest's, divided by the temperature: 0 and below."""
@@ -24,6 +25,15 @@ _FAR_HASH = least_hash(_FAR)
 def floor_of(params: SamplingParams) -> float:
     """The score below which `min_p` keeps no token."""
     return log(params.min_p) if params.min_p > 0.0 else -inf
+
+
+class Row(NamedTuple):
+    """One row of logits, `[vocab_size]`, the largest of them, and one over its temperature."""
+
+    logits: Scores
+    best: np.float32
+    scale: np.float32
+    params: SamplingParams
 
 
 class WholeRows:
@@ -38,46 +48,25 @@ class WholeRows:
         # Fresh memory for each row would cost more than what is done with it.
         self._scores = np.empty(vocab_size, np.float32)
 
-    def total(
-        self, logits: Scores, best: np.float32, scale: np.float32, params: SamplingParams
-    ) -> float:
-        """The mass that `min_p` and `top_k` leave, in units of the likeliest's.
-
-        Args:
-            logits: `[vocab_size]`.
-            best: The largest of them.
-            scale: One over the temperature.
-        """
-        scores = self._scored(logits, best, scale)
-        if params.top_k is not None and params.top_k < len(scores):
-            scores = np.partition(scores, -params.top_k)[-params.top_k :]
-        if params.min_p > 0.0:
-            scores = scores[scores >= floor_of(params)]
+    def total(self, row: Row) -> float:
+        """The mass that `min_p` and `top_k` leave, in units of the likeliest's."""
+        scores, top_k = self._scored(row), row.params.top_k
+        if top_k is not None and top_k < len(scores):
+            scores = np.partition(scores, -top_k)[-top_k:]
+        if row.params.min_p > 0.0:
+            scores = scores[scores >= floor_of(row.params)]
         return float(torch.from_numpy(scores).exp_().sum())  # faster than numpy's
 
-    def challenge(
-        self,
-        logits: Scores,
-        best: np.float32,
-        scale: np.float32,
-        params: SamplingParams,
-        *,
-        key: int,
-        total: float,
-        leader: tuple[int, float],
-    ) -> int:
+    def challenge(self, row: Row, *, key: int, total: float, leader: tuple[int, float]) -> int:
         """The token to draw, where `leader` has the largest score and noise so far.
 
-        Args:
-            key: The `draw_key`.
-            total: As `total` gives it; asked for with `top_p` only.
+        `key` is the `draw_key`, and `total` as above, of use with `top_p` only.
         """
-        token, ahead = leader
-        scores = self._scored(logits, best, scale)
-        floor = max(ahead - MAX_NOISE, floor_of(params))
-        if params.top_p < 1.0:
-            # What is below adds up to less than `top_p` leaves out.
-            floor = max(floor, log((1.0 - params.top_p) * total / len(scores)) - 1e-3)
+        (token, ahead), top_p = leader, row.params.top_p
+        scores = self._scored(row)
+        floor = max(ahead - MAX_NOISE, floor_of(row.params))
+        if top_p < 1.0:  # what is below adds up to less than `top_p` leaves out
+            floor = max(floor, log((1.0 - top_p) * total / len(scores)) - 1e-3)
         ids, own = np.arange(len(scores)), scores
         can_win = scores >= floor
         if 4 * np.count_nonzero(can_win) < len(scores):
@@ -87,12 +76,12 @@ class WholeRows:
         near = np.flatnonzero((own >= ahead - _FAR) | (hashes >= _FAR_HASH))
         noisy = own[near] + gumbel_noise(hashes[near])
         winning = np.flatnonzero((noisy > ahead) & (own[near] >= floor))
-        found = _best_kept(scores, ids[near[winning]], noisy[winning], params, total)
+        found = _best_kept(scores, ids[near[winning]], noisy[winning], row.params, total)
         return token if found is None else found
 
-    def _scored(self, logits: Scores, best: np.float32, scale: np.float32) -> Scores:
-        np.subtract(logits, best, out=self._scores)
-        return np.multiply(self._scores, scale, out=self._scores)
+    def _scored(self, row: Row) -> Scores:
+        np.subtract(row.logits, row.best, out=self._scores)
+        return np.multiply(self._scores, row.scale, out=self._scores)
 
 
 def _best_kept(

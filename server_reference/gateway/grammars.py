@@ -7,7 +7,8 @@ Source:
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..api.chat import ChatRequest, Tool
 from ..core import Grammar
@@ -15,9 +16,9 @@ from .tool_text import CLOSE, OPEN
 
 __all__ = ["grammar_of", "holds_calls"]
 
-# As models were shown JSON, and no room for endless blanks.
+# No room for endless blanks, as in the schemas that the engine compiles.
 _SPACING = {
-    "x-guidance": {"whitespace_flexible": False, "key_separator": ": ", "item_separator": ", "}
+    "x-guidance": {"whitespace_flexible": False, "key_separator": ": ?", "item_separator": ", ?"}
 }
 _ANY_ARGUMENTS = {"type": "object"}
 
@@ -40,14 +41,14 @@ def grammar_of(request: ChatRequest) -> Grammar | None:
     """
     tools, schema = request.callable_tools, request.output_schema
     if not holds_calls(request):
-        return None if schema is None else Grammar(kind="json_schema", source=_spaced(schema))
+        return None if schema is None else Grammar(kind="json_schema", source=schema)
     is_forced = request.tool_choice.mode == "required"
     if is_forced or schema is not None:
         more = ' ("\\n" call)*' if request.tool_choice.parallel else ""
         lines = [f"start: {'' if is_forced else 'answer | '}call{more}"]
         lines.append(f"call: {_literal(OPEN)} body")
         if not is_forced and schema is not None:
-            lines.append(f"answer: %json {_spaced(schema)}")
+            lines.append(f"answer: %json {_spaced(json.loads(schema))}")
     else:
         lines = _free_text()
     return Grammar(kind="lark", source="\n".join([*lines, *_bodies(tools, every=is_forced), ""]))
@@ -75,7 +76,7 @@ def _bodies(tools: Sequence[Tool], *, every: bool) -> list[str]:
         start = f'\n{{"name": {json.dumps(tool.name)}, "arguments": '
         schema = tool.parameters if every or tool.strict else _ANY_ARGUMENTS
         lines.append(f"{name}: {_literal(start)} arguments{name}")
-        lines.append(f"arguments{name}: %json {json.dumps({**schema, **_SPACING})}")
+        lines.append(f"arguments{name}: %json {_spaced(schema)}")
     return lines
 
 
@@ -83,5 +84,5 @@ def _literal(text: str) -> str:
     return json.dumps(text)
 
 
-def _spaced(schema: str) -> str:
-    return json.dumps({**json.loads(schema), **_SPACING})
+def _spaced(schema: Mapping[str, Any]) -> str:
+    return json.dumps({**schema, **_SPACING})

@@ -85,7 +85,7 @@ class ChatTemplate:
         given: dict[str, Any] = {"messages": messages, "tools": tools or None, "documents": None}
         try:
             return self._template.render(given, add_generation_prompt=True, **self._tokens)
-        except (jinja2.TemplateError, TypeError, LookupError, ArithmeticError) as error:
+        except (jinja2.TemplateError, TypeError, ValueError, LookupError, ArithmeticError) as error:
             raise ChatTemplateError(f"the model's chat template refuses: {error}") from error
 
     def encode(

@@ -19,33 +19,6 @@ from .transformer import ModelConfig
 
 __all__ = ["config_of", "weights_of"]
 
-_ARCHITECTURES = {
-    "LlamaForCausalLM": "llama",
-    "MistralForCausalLM": "mistral",
-    "Qwen2ForCausalLM": "qwen2",
-    "Qwen3ForCausalLM": "qwen3",
-    "Gemma2ForCausalLM": "gemma2",
-    "Gemma3ForCausalLM": "gemma3",
-}
-_TENSORS = {
-    "embedding": ["model.embed_tokens.weight"],
-    "norm": ["model.norm.weight"],
-    "head": ["lm_head.weight"],
-    "attention_norm": ["input_layernorm.weight"],
-    "qkv": [f"self_attn.{of}_proj.weight" for of in "qkv"],
-    "qkv_bias": [f"self_attn.{of}_proj.bias" for of in "qkv"],
-    "q_norm": ["self_attn.q_norm.weight"],
-    "k_norm": ["self_attn.k_norm.weight"],
-    "attention_out": ["self_attn.o_proj.weight"],
-    "mlp_norm": ["post_attention_layernorm.weight"],
-    "gate_up": ["mlp.gate_proj.weight", "mlp.up_proj.weight"],
-    "down": ["mlp.down_proj.weight"],
-}
-_GEMMAS = {
-    "attention_post_norm": ["post_attention_layernorm.weight"],
-    "mlp_norm": ["pre_feedforward_layernorm.weight"],
-    "mlp_post_norm": ["post_feedforward_layernorm.weight"],
-}
 _ACTIVATIONS = {False: ("silu", "swish"), True: ("gelu_pytorch_tanh",)}
 _DTYPES = ("F32", "F16", "BF16")
 
@@ -84,12 +57,13 @@ def config_of(checkpoint: Checkpoint) -> ModelConfig:
 def _family(checkpoint: Checkpoint) -> Family:
     named = checkpoint.json("config.json").get("architectures")
     name = named[0] if isinstance(named, list) and named else None
-    if name not in _ARCHITECTURES:
+    family = str(name).removesuffix("ForCausalLM").lower()
+    if family not in FAMILIES or not str(name).endswith("ForCausalLM"):
         raise ModelFileError(
-            f"{checkpoint.config.path} names the architecture {name!r}; supported are "
-            f"{', '.join(_ARCHITECTURES)}"
+            f"{checkpoint.config.path} names the architecture {name!r}; supported are those for "
+            f"causal language models of {', '.join(FAMILIES)}"
         )
-    return FAMILIES[_ARCHITECTURES[name]]
+    return FAMILIES[family]
 
 
 def _refuse_unsupported(fields: Metadata, family: Family) -> None:
@@ -121,12 +95,11 @@ def _with_windows(fields: Metadata, family: Family) -> Metadata:
     if not fields.flag("use_sliding_window", default=family.has_windows):
         values["sliding_window"] = 0
     elif isinstance(types, list):
-        unknown = set(types) - {"sliding_attention", "full_attention"}
-        if unknown or len(types) != fields.integer("num_hidden_layers"):
+        kinds = sorted(set(map(str, types)))
+        if not set(kinds) <= {"sliding_attention", "full_attention"}:
             raise ModelFileError(
-                f"{fields.path}: layer_types has {len(types)} entries, of kinds "
-                f"{sorted(map(str, set(types)))}; supported are 'full_attention' and "
-                "'sliding_attention', one for each layer"
+                f"{fields.path}: layer_types has the kinds {kinds}; supported are "
+                "'full_attention' and 'sliding_attention'"
             )
         values["sliding_window_pattern"] = [one == "sliding_attention" for one in types]
     elif "max_window_layers" in values:
@@ -154,12 +127,9 @@ def weights_of(
             raise ModelFileError(f"{path} lacks {len(lost)} tensors of the index ({lost[0]}, …)")
         for name in held if promised is None else promised:
             shapes[name], readers[name] = _shape(path, file, name), file.get_tensor
-    names = _TENSORS | (_GEMMAS if config.post_norms else {})
     ignored = {name for name in shapes if name.endswith("rotary_emb.inv_freq")}
     ignored |= {"lm_head.weight"} if config.tie_embeddings else set()
-    parts = families.parts_of(
-        checkpoint.folder, config, names, shapes, layer="model.layers.{}.", ignored=ignored
-    )
+    parts = families.parts_of(checkpoint.folder, config, shapes, layout="folder", ignored=ignored)
     return families.build(config, parts, lambda name: readers[name](name), dtype)
 
 

@@ -6,11 +6,11 @@ Fields have the names of `config.json`; a GGUF file's are translated to them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -186,36 +186,58 @@ Parts: TypeAlias = dict[str, tuple[Part, ...]]
 `head` even where it is tied."""
 
 
+# The tensors of each weight: in GGUF, and in folders with safetensors.
+_LAYERS = {"gguf": "blk.{}.", "folder": "model.layers.{}."}
+_TENSORS = {
+    "embedding": ("token_embd", "model.embed_tokens"),
+    "norm": ("output_norm", "model.norm"),
+    "head": ("output", "lm_head"),
+    "attention_norm": ("attn_norm", "input_layernorm"),
+    "qkv": ("attn_q attn_k attn_v", "self_attn.q_proj self_attn.k_proj self_attn.v_proj"),
+    "q_norm": ("attn_q_norm", "self_attn.q_norm"),
+    "k_norm": ("attn_k_norm", "self_attn.k_norm"),
+    "attention_out": ("attn_output", "self_attn.o_proj"),
+    "attention_post_norm": ("post_attention_norm", "post_attention_layernorm"),
+    "mlp_norm": ("ffn_norm", "post_attention_layernorm"),
+    "gate_up": ("ffn_gate ffn_up", "mlp.gate_proj mlp.up_proj"),
+    "down": ("ffn_down", "mlp.down_proj"),
+    "mlp_post_norm": ("post_ffw_norm", "post_feedforward_layernorm"),
+}
+_WITH_POST_NORMS = {"mlp_norm": ("ffn_norm", "pre_feedforward_layernorm")}
+
+
 def parts_of(
     path: Path,
     config: ModelConfig,
-    names: Mapping[str, Sequence[str]],
     shapes: Mapping[str, tuple[int, ...]],
     *,
-    layer: str,
+    layout: Literal["gguf", "folder"],
     ignored: Iterable[str] = (),
 ) -> Parts:
     """Where a file's tensors go.
 
     Args:
-        names: The tensors of each weight; those of a layer without `layer` before them.
-        shapes: The tensors that the file has.
-        layer: What stands before a layer's tensors, with `{}` for its number.
-        ignored: Tensors that need no place.
+        shapes: The tensors that it has.
+        ignored: Those that need no place.
 
     Raises:
         ModelFileError: A tensor is missing, has no place, or is of another shape.
     """
+    tensors = _TENSORS | (_WITH_POST_NORMS if config.post_norms else {})
     heads = config.num_q_heads, config.num_kv_heads, config.num_kv_heads
     rows = {"qkv": [count * config.head_dim for count in heads]}
-    rows |= {"qkv_bias": rows["qkv"], "gate_up": [config.intermediate_size] * 2}
+    rows |= {"gate_up": [config.intermediate_size] * 2}
     parts: Parts = {}
     for weight, shape in weight_shapes(config).items():
         own = weight.rpartition(".")[2]
-        prefix = layer.format(weight.split(".")[1]) if weight != own else ""
+        kind = "bias" if own.endswith("_bias") else "weight"
+        own = own.removesuffix("_bias")
+        prefix = _LAYERS[layout].format(weight.split(".")[1]) if "." in weight else ""
+        names = tensors[own][layout == "folder"].split()
+        counts = rows.get(own, [shape[0]])
         parts[weight] = tuple(
-            Part(prefix + tensor, (count, *shape[1:]))
-            for tensor, count in zip(names[own], rows.get(own, [shape[0]]), strict=True)
+            Part(f"{prefix}{name}.{kind}", (count, *shape[1:]))
+            for name, count in zip(names, counts, strict=True)
         )
     parts.setdefault("head", parts["embedding"])
     _check(path, [part for some in parts.values() for part in some], shapes, set(ignored))
@@ -225,17 +247,16 @@ def parts_of(
 def _check(
     path: Path, parts: list[Part], shapes: Mapping[str, tuple[int, ...]], ignored: set[str]
 ) -> None:
-    missing = [part.tensor for part in parts if part.tensor not in shapes]
+    needed = {part.tensor for part in parts}
+    extra, missing = shapes.keys() - needed - ignored, needed - shapes.keys()
+    if extra:
+        raise ModelFileError(
+            f"{path} has {len(extra)} tensors that a model of its family has no place for "
+            f"({_first(extra)})"
+        )
     if missing:
         raise ModelFileError(
-            f"{path} has no tensor {missing[0]!r}, which is needed to run it, nor "
-            f"{len(missing) - 1} others"
-        )
-    extra = sorted(set(shapes) - {part.tensor for part in parts} - ignored)
-    if extra:
-        shown = ", ".join(extra[:3]) + (", …" if len(extra) > 3 else "")
-        raise ModelFileError(
-            f"{path} has {len(extra)} tensors that a model of its family has no place for ({shown})"
+            f"{path} lacks {len(missing)} tensors that are needed to run it ({_first(missing)})"
         )
     for part in parts:
         if shapes[part.tensor] != part.shape:
@@ -243,6 +264,10 @@ def _check(
                 f"{path}: tensor {part.tensor!r} has the shape {list(shapes[part.tensor])}, but "
                 f"its measures ask for {list(part.shape)}"
             )
+
+
+def _first(names: Set[str]) -> str:
+    return ", ".join(sorted(names)[:3]) + (", …" if len(names) > 3 else "")
 
 
 def build(

@@ -39,22 +39,6 @@ _SCALING = {
     "beta_fast": "scaling.yarn_beta_fast",
     "beta_slow": "scaling.yarn_beta_slow",
 }
-_TENSORS = {
-    "embedding": ["token_embd.weight"],
-    "norm": ["output_norm.weight"],
-    "head": ["output.weight"],
-    "attention_norm": ["attn_norm.weight"],
-    "qkv": ["attn_q.weight", "attn_k.weight", "attn_v.weight"],
-    "qkv_bias": ["attn_q.bias", "attn_k.bias", "attn_v.bias"],
-    "q_norm": ["attn_q_norm.weight"],
-    "k_norm": ["attn_k_norm.weight"],
-    "attention_out": ["attn_output.weight"],
-    "attention_post_norm": ["post_attention_norm.weight"],
-    "mlp_norm": ["ffn_norm.weight"],
-    "gate_up": ["ffn_gate.weight", "ffn_up.weight"],
-    "down": ["ffn_down.weight"],
-    "mlp_post_norm": ["post_ffw_norm.weight"],
-}
 _ROPE_FACTORS = "rope_freqs.weight"
 # Layers of the models whose scores are scaled by another measure than the head's size.
 _SCALED_BY_HIDDEN = {"gemma2": 46, "gemma3": 62}
@@ -123,9 +107,7 @@ def parts_of(file: GgufFile, config: ModelConfig) -> Parts:
         ModelFileError: A tensor is missing, has no place, or is of another shape.
     """
     shapes = {name: info.shape for name, info in file.tensors.items()}
-    parts = families.parts_of(
-        file.path, config, _TENSORS, shapes, layer="blk.{}.", ignored=[_ROPE_FACTORS]
-    )
+    parts = families.parts_of(file.path, config, shapes, layout="gguf", ignored=[_ROPE_FACTORS])
     if file.metadata.text("general.architecture") != "llama":
         return parts
     return {

@@ -109,6 +109,12 @@ class ModelConfig:
             )
         if self.head_dim % 2:
             raise ValueError(f"head_dim ({self.head_dim}) must be even: rope turns pairs")
+        divisors = self.rope_scaling.divisors if self.rope_scaling else ()
+        if divisors and len(divisors) * 2 != self.head_dim:
+            raise ValueError(
+                f"there are {len(divisors)} rope factors for heads of {self.head_dim} values: one "
+                "is needed for each pair"
+            )
 
     def window(self, layer: int) -> int | None:
         """Tokens that a query of this layer sees, itself included; `None`: all."""

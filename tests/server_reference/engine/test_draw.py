@@ -84,7 +84,7 @@ def test_what_can_be_sampled_is_accepted():
         ({"logprobs": 21}, "logprobs must be an integer from 0 to 20, not 21"),
         ({"min_tokens": 6}, r"min_tokens \(6\) is above max_tokens \(5\)"),
         ({"seed": 1.5}, "seed must be an integer, not 1.5"),
-        ({"logit_bias": ((100, 1.0),)}, "logit_bias names token 100; .* from 0 to 99"),
+        ({"logit_bias": ((100, 1.0),)}, "logit_bias names token 100; .* 0 to 99"),
         ({"logit_bias": ((-1, 1.0),)}, "logit_bias names token -1"),
         ({"logit_bias": ((1, NAN),)}, "logit_bias must be finite numbers, not nan"),
         ({"stop_token_ids": (100,)}, "stop_token_ids names token 100"),

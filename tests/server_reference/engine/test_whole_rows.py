@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from server_reference.engine.noise import draw_key
-from server_reference.engine.whole_rows import WholeRows
+from server_reference.engine.whole_rows import Row, WholeRows
 from tests.server_reference.engine.sampling import a_draw, plainly_drawn, wide_logits
 
 NOBODY = (-1, -np.inf)
@@ -15,15 +15,15 @@ NOBODY = (-1, -np.inf)
 
 def of_row(row, draw):
     logits = row.numpy()
-    return logits, logits.max(), np.float32(1 / draw.params.temperature), draw.params
+    return Row(logits, logits.max(), np.float32(1 / draw.params.temperature), draw.params)
 
 
 def challenged(row, draw, leader):
     whole = WholeRows(len(row))
     return whole.challenge(
-        *of_row(row, draw),
+        of_row(row, draw),
         key=draw_key(draw.seed, draw.index),
-        total=whole.total(*of_row(row, draw)),
+        total=whole.total(of_row(row, draw)),
         leader=leader,
     )
 
@@ -66,6 +66,6 @@ def test_the_mass_is_that_of_what_is_left(params, kept):
     masses = np.array([1.0, 0.5, 0.4, 0.1], np.float32)
     row = wide_logits(vocab_size=4).new_tensor(np.log(masses))
 
-    total = WholeRows(4).total(*of_row(row, a_draw(**params)))
+    total = WholeRows(4).total(of_row(row, a_draw(**params)))
 
     assert total == pytest.approx(masses[kept].sum())

@@ -104,8 +104,9 @@ def peer(name: str) -> Any:
         settings["rope_parameters"] = {"rope_theta": 5_000.0} | rope
     kind = "Gemma3Text" if family == "Gemma3" else family
     config = getattr(transformers, f"{kind}Config")(**settings)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), torch.random.fork_rng():
         warnings.simplefilter("ignore")
+        torch.manual_seed(0)
         model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
     chance = torch.Generator().manual_seed(0)
     with torch.inference_mode():

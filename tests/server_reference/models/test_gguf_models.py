@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +68,9 @@ def test_weights_come_in_the_dtype_asked_for_and_run(tmp_path: Path) -> None:
     assert Transformer(config, weights).dtype == torch.bfloat16
 
 
+SHORT_ROPE = {"rope_freqs.weight": np.ones(5, np.float32)}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -74,6 +80,7 @@ def test_weights_come_in_the_dtype_asked_for_and_run(tmp_path: Path) -> None:
         pytest.param({"llama__rope__dimension_count": 8}, "rotates 8 of the 16", id="partial-rope"),
         pytest.param({"without": ["llama.block_count"]}, "'llama.block_count'", id="no-measure"),
         pytest.param({"without": ["token_embd.weight"]}, "token_embd", id="no-embedding"),
+        pytest.param({"extra": SHORT_ROPE}, "5 rope factors for heads of 16", id="rope-factors"),
         pytest.param({"llama__attention__head_count_kv": 3}, "multiple of num_kv", id="groups"),
         pytest.param({"llama__block_count": 0}, "num_layers must be positive", id="no-layers"),
     ],
@@ -95,9 +102,7 @@ BIAS = {"blk.0.attn_q.bias": np.zeros(64, np.float32)}
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param(
-            {"llama__block_count": 3}, r"no tensor 'blk\.2\.attn_norm\.weight'", id="layer"
-        ),
+        pytest.param({"llama__block_count": 3}, r"lacks 9 .*\(blk\.2\.attn_k\.weight", id="layer"),
         pytest.param({"extra": BIAS}, r"no place for \(blk\.0\.attn_q\.bias\)", id="bias"),
         pytest.param(
             {"llama__feed_forward_length": 80},
@@ -126,6 +131,35 @@ def test_a_family_has_the_same_weights_and_measures_as_from_its_folder(
     ours = all_logits(Transformer(config, weights_of(file, config, torch.float32)), IDS)
 
     torch.testing.assert_close(ours, their_logits(model), atol=1e-4, rtol=0)
+
+
+# Run by a Python that has llama-cpp-python: token ids in, logits out.
+_ASK = """
+import json, sys, llama_cpp, numpy
+model = llama_cpp.Llama(sys.argv[1], n_ctx=64, logits_all=True, verbose=False)
+ids = json.load(sys.stdin)
+model.eval(ids)
+numpy.save(sys.argv[2], model.scores[: len(ids)])
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["llama", "llama-linear", "llama-llama3", "llama-yarn", "qwen3", "gemma2", "gemma3"]
+)
+def test_logits_are_llama_cpps(tmp_path: Path, name: str) -> None:
+    """Up to its cache of keys and values in fp16, and within a twentieth of their spread."""
+    python = os.environ.get("SMARTCLIENT_PEERS")
+    if python is None:
+        pytest.skip("SMARTCLIENT_PEERS names no Python that has llama-cpp-python")
+    path, answer = convert(peer(name), tmp_path / "small.gguf"), tmp_path / "logits.npy"
+
+    command = [python, "-c", _ASK, str(path), str(answer)]
+    subprocess.run(command, input=json.dumps(IDS), text=True, check=True, capture_output=True)
+    file = GgufFile(path)
+    config = config_of(file)
+    ours = all_logits(Transformer(config, weights_of(file, config, torch.float32)), IDS)
+
+    np.testing.assert_allclose(ours.numpy(), np.load(answer), atol=0.1, rtol=0)
 
 
 @pytest.mark.parametrize(
