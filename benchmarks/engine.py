@@ -29,12 +29,12 @@ _SAMPLING = {"rows": 32, "steps": 8, "rounds": 3}
 _SPECULATION = {"draft_tokens": 8, "output": 96, "rounds": 3}
 _BATCHING = {"requests": 512, "slots": 32, "mu": 4.0, "sigma": 1.0, "most": 1024}
 _BOOKKEEPING = {"sequences": 256, "steps": 100}
-_UNUSED = {"slots": 32, "mean": 300, "sigma": 0.8, "steps": 300}
+_UNUSED = {"slots": 32, "mean": 300, "sigma": 0.8, "steps": 200}
 _GOODPUT = {
-    "rates": [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0],
-    "seconds": 120.0,
+    "rates": [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0],
+    "seconds": 40.0,
     "ttft": 2.0,
-    "itl": 0.3,
+    "itl": 0.4,
     "mean": 150,
     "sigma": 0.8,
     "most": 512,
@@ -114,7 +114,8 @@ def run(sizes: Sizes, progress: Progress) -> Outcome:
             cost = {"cost": found["costs"]} if name in ("batching", "goodput") else {}
             found[name] = worker.ask(do=name, seed=sizes.seed, **given, **cost)
     figures += _figures(found, sizes.parts)
-    facts |= {"step costs": found["costs"], "drafts": found["speculation"]["drafts"]}
+    drafts = {name: found["speculation"][name] for name in ("drafts", "same outputs")}
+    facts |= {"step costs": found["costs"], "speculation": drafts}
     facts |= {name: found[name] for name in ("batching", "goodput")}
     if sizes.plot is not None:
         Path(sizes.plot).write_text(_plot(sizes.parts["goodput"], found["goodput"]))

