@@ -53,7 +53,7 @@ class Engine:
         failed_steps: Steps in a row that raised.
         capacity: Tokens that one sequence may have, prompt and `max_tokens` together:
             the context of the model or the whole pool, whichever is smaller.
-        notes: The arithmetic of its memory, in words.
+        notes: What the model is computed in, and the arithmetic of the engine's memory.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Engine:
     ) -> None:
         shapes, dtype = model.transformer.config, model.transformer.dtype
         pool = pool_size(shapes, config, dtype, free=free_memory())
-        self.notes = pool.notes
+        self.notes = [*pool.notes, f"{model.name} is computed in {model.numerics}"]
         self.scheduler = _scheduler(shapes, config, pool.num_blocks)
         self.capacity = self.scheduler.capacity
         self._eos = model.tokenizer.eos_token_ids

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 
 import torch
@@ -33,7 +32,6 @@ from .weight_cache import cached_weights
 __all__ = ["LoadedModel", "load"]
 
 _DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
-_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +46,6 @@ class LoadedModel:
 
 def load(config: EngineConfig) -> LoadedModel:
     """Load `config.model` in `config.dtype`, from the cache of converted weights if it can be.
-
-    What it is computed in is logged.
 
     Raises:
         ModelUnavailableError: There is no such model, or it cannot be fetched.
@@ -76,7 +72,6 @@ def load(config: EngineConfig) -> LoadedModel:
         model, tokenizer = config_of(file), gguf_tokenizer(file)
         forms, weights = _of_gguf(config, file, model)
     linears, numerics = linears_of(config, model, weights, forms)
-    _logger.info("%s is computed in %s", files.name, numerics)
     transformer = Transformer(model, weights, linears=linears)
     return LoadedModel(transformer, tokenizer, files.name, numerics)
 

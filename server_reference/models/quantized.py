@@ -82,10 +82,8 @@ class Int4Linear:
         self._weights, self._scales = weights, scales
 
     def __call__(self, x: Tensor) -> Tensor:
-        y: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(
-            x.contiguous(), self._weights, GROUP, self._scales
-        )
-        return y
+        rows = x.contiguous()
+        return torch._weight_int4pack_mm_for_cpu(rows, self._weights, GROUP, self._scales)
 
 
 class Int8Linear:
