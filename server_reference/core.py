@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import Struct
+
 __all__ = [
     "EngineStats",
     "FinishReason",
@@ -114,8 +116,7 @@ class GenerateRequest:
     deadline: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenLogprob:
+class TokenLogprob(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A token's natural log-probability, and those of the likeliest in its place."""
 
     token_id: int
@@ -123,8 +124,7 @@ class TokenLogprob:
     top: tuple[tuple[int, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageTimes:
+class StageTimes(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Seconds a sequence spent in each stage of the engine; `None`: not reached."""
 
     queue: float | None = None
@@ -132,8 +132,7 @@ class StageTimes:
     decode: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SequenceUpdate:
+class SequenceUpdate(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What one step added to one sequence.
 
     Args:
@@ -150,15 +149,15 @@ class SequenceUpdate:
 
     id: str
     text: str = ""
-    token_ids: list[int] = field(default_factory=list)
+    token_ids: list[int] = []
     num_output_tokens: int = 0
     num_cached_tokens: int = 0
     times: StageTimes = StageTimes()
     finish_reason: FinishReason | None = None
     stop_sequence: str | None = None
     error: str | None = None
-    logprobs: list[TokenLogprob] = field(default_factory=list)
-    prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = []
+    prompt_logprobs: list[TokenLogprob] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

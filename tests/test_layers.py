@@ -31,7 +31,7 @@ LINES = {
         downloads kernels kv
         models
         engine scripted
-        processes
+        llm processes
         api
         gateway
         explain
@@ -76,11 +76,11 @@ PLACES = {
         "rich": "cli/",
     },
     "server_reference": {
-        "msgspec": "processes/ api/ gateway/ scripted/",
+        "msgspec": "core.py processes/ api/ gateway/ scripted/",
         "httptools": "scripted/http1.py scripted/upstream.py",
         "h2": "scripted/http2_wire.py",
         "trustme": "scripted/tls.py",
-        "torch": "kernels/ models/ engine/ processes/worker.py",
+        "torch": "kernels/ models/ engine/ llm.py processes/worker.py",
         "triton": "kernels/",
         "numpy": "kernels/ models/ engine/",
         "gguf": "models/",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import compress, groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +38,8 @@ class _Group:
     """Sequences with equally many new tokens, attended to in one call.
 
     `views` has, for each window of the model, the first key that any query sees and the
-    mask on the keys from there to `stop`; no mask: all see all.
+    mask on the keys from there to `stop`. No mask: one query sees all, many are a whole
+    prompt, whose triangle the kernel knows by itself.
     """
 
     row: int  # the first of its rows, in the order of the groups
@@ -98,28 +99,21 @@ class TorchAttention:
         self._heads_per_kv = model.num_q_heads // model.num_kv_heads
         self._windows = {model.window(layer) for layer in range(model.num_layers)}
         self._groups: list[_Group] = []
-        self._order: list[NDArray[np.int64]] = []
         self._rows: Tensor | None = None
         self._back = torch.empty(0, dtype=torch.int64)
 
     def begin(self, batch: Batch) -> None:
         self._cache.begin(batch)
-        self._mirror.keep(set(batch.owners))
-        self._groups, self._order = [], []
         starts = batch.positions[batch.query_start[:-1]].tolist()
-        stops = batch.context_lens.tolist()
-        few: list[_Member] = []
-        for at, (owner, start, stop) in enumerate(zip(batch.owners, starts, stops, strict=True)):
-            if stop - start <= _FEW:
-                few.append(self._member(batch, at, start, stop))
-            else:
-                self._mirror.cut(owner, start)
-                self._add_chunk(batch, at, start, stop)
-        few.sort()
-        for query_len, members in groupby(few, key=lambda member: member.query_len):
-            self._add_few(batch, query_len, list(members))
-        self._begin_mirror(batch, few)
-        order = np.concatenate(self._order)
+        spans = list(zip(starts, batch.context_lens.tolist(), strict=True))
+        few = [stop - start <= _FEW for start, stop in spans]
+        self._mirror.keep(set(compress(batch.owners, few)))
+        members = sorted(self._member(batch, at, *span) for at, span in enumerate(spans))
+        self._groups, orders = [], [np.empty(0, dtype=np.int64)]
+        for _, alike in groupby(members, key=lambda member: member.query_len):
+            orders.append(self._add(batch, list(alike), sum(map(len, orders))))
+        self._begin_mirror(batch, members)
+        order = np.concatenate(orders)
         self._rows = None if (order[1:] > order[:-1]).all() else torch.from_numpy(order)
         self._back = torch.from_numpy(np.argsort(order))
 
@@ -135,10 +129,13 @@ class TorchAttention:
         return out if self._rows is None else out.index_select(0, self._back)
 
     def _member(self, batch: Batch, at: int, start: int, stop: int) -> _Member:
+        query_len = stop - start
+        if query_len > _FEW:
+            return _Member(query_len, 0, -1 - at, at, start, None)  # alone
         region = self._mirror.region(batch.owners[at], start, stop, batch.block_table[at])
         if region is None:
-            return _Member(stop - start, 0, self._num_blocks(stop).bit_length(), at, start, None)
-        return _Member(stop - start, region.size, region.offset, at, start, region)
+            return _Member(query_len, 0, self._num_blocks(stop).bit_length(), at, start, None)
+        return _Member(query_len, region.size, region.offset, at, start, region)
 
     def _begin_mirror(self, batch: Batch, few: list[_Member]) -> None:
         offsets = np.full(len(batch.owners), -1)
@@ -149,62 +146,41 @@ class TorchAttention:
         rows = np.flatnonzero(per_row >= 0)
         self._mirror.begin(rows, per_row[rows] + batch.positions[rows], len(per_row))
 
-    def _add_few(self, batch: Batch, query_len: int, members: list[_Member]) -> None:
-        """Groups of sequences with equally many new tokens, in the order of `_Member`."""
-        chosen = [member.at for member in members]
+    def _add(self, batch: Batch, members: list[_Member], first_row: int) -> NDArray[np.int64]:
+        """Groups of sequences with equally many new tokens; returns all their rows."""
+        chosen, query_len = [member.at for member in members], members[0].query_len
         rows = batch.query_start[chosen][:, None] + np.arange(query_len)
-        masks = self._masks(batch.positions[rows], int(batch.context_lens[chosen].max()))
-        first_row = sum(map(len, self._order))
-        self._order.append(rows.reshape(-1))
+        longest = int(batch.context_lens[chosen].max())
+        masks = {each: self._mask(batch.positions[rows], each, longest) for each in self._windows}
         cuts = [at for at in range(1, len(members)) if not members[at].joins(members[at - 1])]
         for begin, end in pairwise([0, *cuts, len(members)]):
             starts = [member.start for member in members[begin:end]]
             least, stop = min(starts), max(starts) + query_len
-            is_ragged = query_len > 1 or least + 1 < stop
             views: dict[int | None, tuple[int, Tensor | None]] = {}
-            for window in self._windows:
+            for window, mask in masks.items():
                 first = 0 if window is None else max(0, least - window + 1)
-                mask = masks[window][begin:end, ..., first:stop] if is_ragged else None
-                views[window] = (first, mask)
+                is_prompt = query_len > _FEW and least == 0 and (window is None or window >= stop)
+                is_even = query_len == 1 and least + 1 == stop
+                own = None if is_prompt or is_even else mask[begin:end, ..., first:stop]
+                views[window] = first, own
             blocks = batch.block_table[chosen[begin:end], : self._num_blocks(stop)]
             row, region = first_row + begin * query_len, members[begin].region
-            group = _Group(row, end - begin, query_len, stop, blocks, region, views)
-            self._groups.append(group)
+            self._groups.append(_Group(row, end - begin, query_len, stop, blocks, region, views))
+        return rows.reshape(-1)
 
-    def _masks(self, positions: NDArray[np.int64], stop: int) -> dict[int | None, Tensor]:
-        """For each window, `[num_seqs, 1, 1 or query_len * heads_per_kv, stop]`."""
-        masks = {window: self._mask(positions, window, 0, stop) for window in self._windows}
-        if positions.shape[1] > 1:
-            heads = self._heads_per_kv
-            masks = {window: each.repeat_interleave(heads, 1) for window, each in masks.items()}
-        return {window: each[:, None] for window, each in masks.items()}
+    def _mask(self, positions: NDArray[np.int64], window: int | None, stop: int) -> Tensor:
+        """0 at what a query sees of `stop` keys, minus infinity elsewhere.
 
-    def _mask(
-        self, positions: NDArray[np.int64], window: int | None, first: int, stop: int
-    ) -> Tensor:
-        """0 at what a query sees of keys from `first` to `stop`, minus infinity elsewhere."""
-        keys, queries = torch.arange(first, stop), torch.from_numpy(positions)[..., None]
+        `[num_seqs, 1, query_len, stop]`; with few queries, a line for each packed row.
+        """
+        keys, queries = torch.arange(stop), torch.from_numpy(positions)[:, None, :, None]
         hidden = keys > queries
         if window is not None:
             hidden |= keys <= queries - window
         mask = torch.zeros(hidden.shape, dtype=self._cache.k.dtype)
-        return mask.masked_fill_(hidden, -torch.inf)
-
-    def _add_chunk(self, batch: Batch, at: int, start: int, stop: int) -> None:
-        rows = np.arange(*batch.query_start[at : at + 2])
-        views: dict[int | None, tuple[int, Tensor | None]] = {}
-        for window in self._windows:
-            first = 0 if window is None else max(0, start - window + 1)
-            is_whole = start == 0 and (window is None or window >= stop)
-            positions = batch.positions[rows]
-            views[window] = (
-                first,  # of a whole prompt, the kernel knows the triangle by itself
-                None if is_whole else self._mask(positions, window, first, stop),
-            )
-        blocks = batch.block_table[at : at + 1, : self._num_blocks(stop)]
-        first_row = sum(map(len, self._order))
-        self._order.append(rows)
-        self._groups.append(_Group(first_row, 1, stop - start, stop, blocks, None, views))
+        mask.masked_fill_(hidden, -torch.inf)
+        is_packed = 1 < positions.shape[1] <= _FEW
+        return mask.repeat_interleave(self._heads_per_kv, 2) if is_packed else mask
 
     def _attend(self, group: _Group, layer: int, q: Tensor, out: Tensor) -> None:
         """Attend with `[rows, kv_heads, heads_per_kv, head_dim]`; the same out."""

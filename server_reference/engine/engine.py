@@ -2,94 +2,42 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
-from collections.abc import Callable, Set
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import cache
 
 from ..config import EngineConfig
 from ..core import (
     EngineStats,
-    FinishReason,
     GenerateRequest,
+    Grammar,
     Sequence,
     SequenceRecord,
     SequenceUpdate,
-    StageTimes,
     StepRecord,
     WaitingRecord,
 )
 from ..kv.block_pool import BlockPool
 from ..kv.memory import free_memory
 from ..models.load import LoadedModel
-from .attention_backends import PagedCache
+from ..models.transformer import ModelConfig, Transformer
+from .attention_backends import AttentionBackend, PagedCache
+from .batch_builder import BatchBuilder
 from .cpu_attention import cpu_attention
 from .detokenizer import Detokenizer
-from .model_runner import Flight, LogitsObserver, ModelRunner
-from .pool_size import pool_size
-from .scheduler import RefusedError, Scheduled, Scheduler, Step
+from .draw import check_params
+from .model_runner import Drawn, Flight, LogitsObserver, ModelRunner
+from .output import Output
+from .pool_size import PoolSize, pool_size
+from .rules import GrammarState, Rules
+from .scheduler import RefusedError, Scheduler, Step
+from .speculation import Speculator
 
 __all__ = ["Engine", "RefusedError"]
 
-_NOT_NUMBERS = (
-    "the model computed logits that are not numbers for this sequence; "
-    "run it with dtype='fp32', or check the checkpoint"
-)
-
-
-@dataclass(slots=True)
-class _Live:
-    """What the engine knows of a sequence besides what is to be computed."""
-
-    sequence: Sequence
-    detokenizer: Detokenizer
-    added: float
-    started: float | None = None
-    first_token: float | None = None
-    last_token: float | None = None
-
-    def reach(self, now: float) -> None:
-        """Note that the prompt was computed, or one more token after it."""
-        if self.first_token is None:
-            self.first_token = now
-        else:
-            self.last_token = now
-
-    def take(self, token: int, eos: Set[int]) -> tuple[str, FinishReason | None]:
-        """Add a token: the text that it makes certain, and whether it was the last one."""
-        if token in eos:
-            return "", "stop"
-        sequence = self.sequence
-        sequence.output_token_ids.append(token)
-        text = self.detokenizer.push(token)
-        if self.detokenizer.stopped_by is not None:
-            return text, "stop_sequence"
-        if len(sequence.output_token_ids) >= sequence.params.max_tokens:
-            return text, "length"
-        return text, None
-
-    def update(
-        self, text: str, finish_reason: FinishReason | None, error: str | None = None
-    ) -> SequenceUpdate:
-        """Say it to the front; the last update brings the text that was held back."""
-        if finish_reason is not None:
-            text += self.detokenizer.flush()
-            if finish_reason in ("stop", "length") and self.detokenizer.stopped_by is not None:
-                finish_reason = "stop_sequence"  # completed by the flushed character
-        return SequenceUpdate(
-            id=self.sequence.id,
-            text=text,
-            num_output_tokens=len(self.sequence.output_token_ids),
-            num_cached_tokens=self.sequence.num_cached,
-            times=StageTimes(
-                queue=_between(self.added, self.started),
-                prefill=_between(self.started, self.first_token),
-                decode=_between(self.first_token, self.last_token),
-            ),
-            finish_reason=finish_reason,
-            stop_sequence=self.detokenizer.stopped_by,
-            error=error,
-        )
+_log = logging.getLogger(__name__)
 
 
 class Engine:
@@ -99,9 +47,11 @@ class Engine:
         model: Weights and tokenizer.
         config: Limits, pool size, numerics.
         clock: Seconds, monotonic.
-        on_logits: Sees the logits of every sampled row, for tests and tools.
+        on_logits: Sees the logits of every token that is drawn, for tests and tools.
+        attention: Takes the place of the device's own, for tests and tools.
 
     Attributes:
+        failed_steps: Steps in a row that raised.
         capacity: Tokens that one sequence may have, prompt and `max_tokens` together:
             the context of the model or the whole pool, whichever is smaller.
         notes: The arithmetic of its memory, in words.
@@ -114,37 +64,39 @@ class Engine:
         *,
         clock: Callable[[], float] = time.monotonic,
         on_logits: LogitsObserver | None = None,
+        attention: AttentionBackend | None = None,
     ) -> None:
         shapes, dtype = model.transformer.config, model.transformer.dtype
         pool = pool_size(shapes, config, dtype, free=free_memory())
-        self.scheduler = Scheduler(
-            BlockPool(pool.num_blocks),
-            block_size=config.block_size,
-            capacity=shapes.max_context,
-            max_num_seqs=config.max_num_seqs,
-            max_step_tokens=config.max_step_tokens,
-            max_prefill_share=config.max_prefill_share,
-        )
-        self.capacity = self.scheduler.capacity
         self.notes = pool.notes
-        cache = PagedCache(
-            shapes, num_blocks=pool.num_blocks, block_size=config.block_size, dtype=dtype
+        self.scheduler = _scheduler(shapes, config, pool.num_blocks)
+        self.capacity = self.scheduler.capacity
+        self._eos = model.tokenizer.eos_token_ids
+        self._token_bytes = cache(model.tokenizer.token_bytes)
+        self._vocab_size = model.transformer.config.vocab_size
+        self._rules = Rules(seed=config.seed, eos=self._eos, compile=_no_grammar)
+        builder = BatchBuilder(
+            max_num_seqs=config.max_num_seqs,
+            max_blocks=-(-self.capacity // config.block_size),
+            block_size=config.block_size,
         )
         self._runner = ModelRunner(
             model.transformer,
-            cpu_attention(config.numerics, shapes, cache, mirror_tokens=pool.mirror_tokens),
-            block_size=config.block_size,
+            attention or _attention(model.transformer, config, pool),
+            builder,
+            self._rules,
             max_num_seqs=config.max_num_seqs,
-            seed=config.seed,
             on_logits=on_logits,
         )
-        self._tokenizer = model.tokenizer
+        self._speculator = Speculator(config.num_draft_tokens)
         self._max_queued = config.max_queued
         self._clock = clock
-        self._live: dict[str, _Live] = {}
+        self._live: dict[Sequence, Output] = {}
+        self._ids: dict[str, Sequence] = {}
         self._arrivals = 0
         self._lookahead = config.lookahead
         self._in_flight: Flight | None = None
+        self.failed_steps = 0
         self._born = clock()
         self._trace: deque[StepRecord] = deque(maxlen=config.traced_steps)
 
@@ -157,30 +109,48 @@ class Engine:
 
         Raises:
             RefusedError: It could never run: no prompt, or more tokens than `capacity`.
-            ValueError: A sequence with this id is running.
+            ValueError: A sequence with this id is running, or its params cannot be.
         """
-        if request.id in self._live:
+        if request.id in self._ids:
             raise ValueError(f"a sequence with id {request.id!r} is running; ids must be unique")
+        params = request.params
+        check_params(params, self._vocab_size)
         sequence = Sequence(
             id=request.id,
             tenant=request.tenant,
             prompt_token_ids=request.prompt_token_ids,
-            params=request.params,
+            params=params,
             arrival=self._arrivals,
+            cache_salt=request.cache_salt,
+            priority=request.priority,
         )
-        self.scheduler.add(sequence)
+        grammar = self._rules.add(sequence)
+        try:
+            self.scheduler.add(sequence)
+        except RefusedError:
+            self._rules.remove(sequence)
+            raise
         self._arrivals += 1
-        detokenizer = Detokenizer(self._tokenizer.token_bytes, stop=request.params.stop)
-        self._live[request.id] = _Live(sequence, detokenizer, self._clock())
+        detokenizer = Detokenizer(self._token_bytes, stop=params.stop)
+        self._ids[request.id] = sequence
+        self._live[sequence] = Output(
+            sequence,
+            detokenizer,
+            grammar,
+            eos=self._eos,
+            added=self._clock(),
+        )
 
     def abort(self, id: str) -> None:
-        """End a sequence without a further update; its blocks are free at once.
+        """End a sequence without a further update; its blocks are free at once, or once
+        the step in flight has run that writes to them.
 
         An unknown id, or one that has finished, is ignored.
         """
-        live = self._live.pop(id, None)
-        if live is not None:
-            self.scheduler.remove(live.sequence)
+        sequence = self._ids.get(id)
+        if sequence is not None:
+            self._forget(sequence)
+            self._remove(sequence)
 
     def step(self) -> list[SequenceUpdate]:
         """Compute one step, and say what it added to each sequence that got a token.
@@ -189,52 +159,103 @@ class Engine:
         counted in `num_output_tokens`. With `max_tokens=0` a sequence finishes with
         `length` once its prompt is computed and cached. Where more than `max_queued` wait
         after this step's were chosen, the newest finish with `refused`.
+
+        A step that raises fails the sequences that it computed, and those of the step that was
+        in flight beside it; the pool starts anew, and all others with it. What was computed
+        for sequences before is told all the same.
         """
-        step = self.scheduler.schedule()
-        updates = self._refuse()
-        if not step.scheduled:
-            return updates + self._finish()
-        step.begun = self._note_start(step)
+        updates: list[SequenceUpdate] = []
         try:
-            updates += self._run(step)
-        except BaseException:
-            self.scheduler.cancel(step)
-            raise
-        return updates if self._lookahead else updates + self._finish()
+            self._step(updates)
+        except BaseException as error:
+            self._fail(error, updates)
+            if not isinstance(error, Exception):
+                raise
+        return updates
 
-    def _run(self, step: Step) -> list[SequenceUpdate]:
-        """Launch and sample a step; meanwhile publish the one before."""
+    def _step(self, updates: list[SequenceUpdate]) -> None:
+        running = self.scheduler.running.values()
+        is_guessing = self._speculator.is_due(running)
+        if is_guessing:  # guesses follow tokens that are known
+            self._finish(updates)
+            self._speculator.propose(running)
+        step = self.scheduler.schedule()
+        self._refuse(updates)
+        if not step.scheduled:
+            self._finish(updates)
+            return
+        step.begun = self._note_start(step)
         flight = self._runner.launch(step)
-        needs_host = self._needs_host(flight)
-        if not needs_host:
-            self._runner.sample(flight)
-        updates = self._finish()
-        if needs_host:  # its rules ask for tokens that only now are known
-            self._runner.sample(flight)
+        self._runner.sample(flight, needs_host=False)
+        self._finish(updates)  # of the step before, while this one runs
+        self._runner.sample(flight, needs_host=True)
         self._in_flight = flight
-        return updates
+        if is_guessing or not self._lookahead:
+            self._finish(updates)
 
-    def _needs_host(self, flight: Flight) -> bool:
-        """Whether some row can be drawn only once the tokens before it are known here."""
-        return False
+    def _finish(self, updates: list[SequenceUpdate]) -> None:
+        """Wait for the step in flight, and publish what it sampled.
 
-    def _finish(self) -> list[SequenceUpdate]:
-        """Wait for the step in flight, and publish what it sampled."""
-        flight, self._in_flight = self._in_flight, None
+        What it sampled for a sequence that has ended meanwhile is dropped.
+        """
+        flight = self._in_flight
         if flight is None:
-            return []
-        tokens = self._runner.collect(flight)
-        step = flight.step
-        self.scheduler.commit(step)
-        tokens += [(entry, None) for entry in step.scheduled if _is_prefill_only(entry)]
-        now = self._clock()
-        updates = []
-        for entry, token in tokens:
-            live = self._live.get(entry.sequence.id)
-            if live is not None and live.sequence is entry.sequence:  # else it ended meanwhile
-                updates.append(self._publish(live, token, now))
-        self._remember(step, step.begun, now)
-        return updates
+            return
+        now, live = self._clock(), self._live
+        rejected: dict[str, int] = {}
+        ended: list[Output] = []
+        for one in self._runner.collect(flight, live):
+            sequence = one.entry.sequence
+            output = live.get(sequence)
+            if output is None:
+                continue  # aborted by who saw its logits
+            if one.entry.num_drafts:
+                rejected[sequence.id] = self._judge(one)
+            if one.prompt_logprobs:
+                output.read(one)
+            if one.entry.reaches_target:
+                updates.append(output.take(one, now))
+                if output.finish_reason is not None:
+                    self._forget(sequence)
+                    ended.append(output)
+        self.scheduler.commit(flight.step, rejected)
+        for output in ended:
+            if output.finish_reason == "error":
+                self.scheduler.pool.forget(output.sequence.block_table)
+            self._remove(output.sequence)
+        self._remember(flight.step, flight.step.begun, now)
+        self._in_flight = None
+        self.failed_steps = 0
+
+    def _judge(self, drawn: Drawn) -> int:
+        """How many drafts were wrong; the speculator learns from it."""
+        num_drafts, num_right = drawn.entry.num_drafts, len(drawn.token_ids) - 1
+        self._speculator.judge(drawn.entry.sequence, num_drafts, num_right)
+        return num_drafts - num_right
+
+    def _forget(self, sequence: Sequence) -> Output | None:
+        self._ids.pop(sequence.id, None)
+        return self._live.pop(sequence, None)
+
+    def _remove(self, sequence: Sequence) -> None:
+        self.scheduler.remove(sequence)
+        self._rules.remove(sequence)
+        self._speculator.remove(sequence)
+
+    def _fail(self, error: BaseException, updates: list[SequenceUpdate]) -> None:
+        """End what the steps under way computed, and start with an empty pool."""
+        self.failed_steps += 1
+        _log.error("a step failed", exc_info=error)
+        reason = f"the engine's step failed ({type(error).__name__}); its log says where"
+        lost = self.scheduler.reset()
+        if self._in_flight is not None:
+            lost += [entry.sequence for entry in self._in_flight.step.scheduled]
+            self._in_flight = None
+        for sequence in lost:
+            self._remove(sequence)
+            output = self._forget(sequence)
+            if output is not None:
+                updates.append(output.end("error", error=reason))
 
     def stats(self) -> EngineStats:
         scheduler = self.scheduler
@@ -248,6 +269,8 @@ class Engine:
             preemptions=scheduler.preemptions,
             prefix_tokens_queried=scheduler.prefix_tokens_queried,
             prefix_tokens_hit=scheduler.prefix_tokens_hit,
+            draft_tokens_proposed=self._speculator.proposed,
+            draft_tokens_accepted=self._speculator.accepted,
         )
 
     def explain(self, last: int) -> list[StepRecord]:
@@ -279,41 +302,41 @@ class Engine:
         )
         self._trace.append(record)
 
-    def _refuse(self) -> list[SequenceUpdate]:
+    def _refuse(self, updates: list[SequenceUpdate]) -> None:
         """Only here is it known who really waits: the front's books lag by a step."""
-        updates = []
         for sequence in self.scheduler.overflow(self._max_queued):
-            self.scheduler.remove(sequence)
-            updates.append(self._live.pop(sequence.id).update("", "refused"))
-        return updates
+            self._remove(sequence)
+            output = self._forget(sequence)
+            assert output is not None, "what waits is live"
+            updates.append(output.end("refused"))
 
     def _note_start(self, step: Step) -> float:
         now = self._clock()
         for entry in step.scheduled:
-            live = self._live[entry.sequence.id]
-            if live.started is None:
-                live.started = now
+            if entry.output_index == 0:
+                output = self._live[entry.sequence]
+                if output.started is None:
+                    output.started = now
         return now
 
-    def _publish(self, live: _Live, token: int | None, now: float) -> SequenceUpdate:
-        live.reach(now)
-        text, reason, error = "", None, None
-        if token is not None:
-            text, reason = live.take(token, self._tokenizer.eos_token_ids)
-        elif live.sequence.params.max_tokens == 0:
-            reason = "length"
-        else:
-            reason, error = "error", _NOT_NUMBERS
-            self.scheduler.pool.forget(live.sequence.block_table)
-        if reason is not None:
-            del self._live[live.sequence.id]
-            self.scheduler.remove(live.sequence)
-        return live.update(text, reason, error)
+
+def _no_grammar(grammar: Grammar) -> GrammarState:
+    raise ValueError(f"a grammar of kind {grammar.kind!r} cannot be compiled here")
 
 
-def _is_prefill_only(entry: Scheduled) -> bool:
-    return entry.reaches_target and entry.sequence.params.max_tokens == 0
+def _scheduler(model: ModelConfig, config: EngineConfig, num_blocks: int) -> Scheduler:
+    return Scheduler(
+        BlockPool(num_blocks),
+        block_size=config.block_size,
+        capacity=model.max_context,
+        max_num_seqs=config.max_num_seqs,
+        max_step_tokens=config.max_step_tokens,
+        max_prefill_share=config.max_prefill_share,
+    )
 
 
-def _between(start: float | None, end: float | None) -> float | None:
-    return None if start is None or end is None else end - start
+def _attention(model: Transformer, config: EngineConfig, pool: PoolSize) -> AttentionBackend:
+    cache = PagedCache(
+        model.config, num_blocks=pool.num_blocks, block_size=config.block_size, dtype=model.dtype
+    )
+    return cpu_attention(config.numerics, model.config, cache, mirror_tokens=pool.mirror_tokens)

@@ -71,7 +71,7 @@ class KvMirror:
         self._rows: Tensor | None = None
 
     def keep(self, owners: Container[Owner]) -> None:
-        """Take back the regions of all other owners."""
+        """Take back the regions of all other owners, among them all that write to blocks only."""
         for owner in [owner for owner in self._held if owner not in owners]:
             self._release(owner)
 
@@ -95,11 +95,6 @@ class KvMirror:
         self._fill(region, start, table)
         region.num_valid = stop
         return region
-
-    def cut(self, owner: Owner, start: int) -> None:
-        """Know that the owner's tokens from `start` on are written to its blocks only."""
-        if region := self._held.get(owner):
-            region.num_valid = min(region.num_valid, start)
 
     def begin(self, rows: NDArray[np.int64], slots: NDArray[np.int64], num_rows: int) -> None:
         """Take the rows, of `num_rows`, that `store` writes in every layer, and their places."""

@@ -154,7 +154,7 @@ class Scheduler:
         """Record that the oldest step in flight has run, and what it sampled is known.
 
         A sequence that was removed in the meantime is passed over (LMCache#4185). The caller
-        then adds the sampled tokens to the sequences.
+        has added the sampled tokens to the sequences.
 
         Args:
             rejected: Drafts of a sequence, by its id, that were not what it samples.
@@ -167,7 +167,7 @@ class Scheduler:
                 wrong = rejected.get(sequence.id, 0) if rejected else 0
                 sequence.num_computed -= wrong
                 sequence.drafts = []
-                self.cache.publish(sequence, entry.stop - wrong)
+                self.cache.publish(sequence, min(entry.stop - wrong, sequence.num_known))
         for table in step.freed_after:
             self.pool.release(table)
 
@@ -180,6 +180,18 @@ class Scheduler:
                 entry.sequence.num_computed -= entry.num_tokens
         for table in step.freed_after:
             self.pool.release(table)
+
+    def reset(self) -> list[Sequence]:
+        """Forget all that was computed, after a step that failed; return whom it was for.
+
+        All that ran wait again at their places.
+        """
+        steps, self._in_flight = self._in_flight, []
+        for sequence in list(self.running.values()):
+            self._preempt(sequence, _Plan(0))
+            sequence.num_pending = 0
+        self.pool.reset()
+        return [entry.sequence for step in steps for entry in step.scheduled]
 
     def overflow(self, max_queued: int) -> list[Sequence]:
         """Waiting sequences beyond `max_queued`, the newest ones.

@@ -39,8 +39,12 @@ class BlockPool:
         if num_blocks < 1:
             raise ValueError(f"a pool needs at least 1 block, not {num_blocks}")
         self.num_blocks = num_blocks
-        self.num_free = num_blocks
-        self._blocks = [_Block(index) for index in range(num_blocks)]
+        self.reset()
+
+    def reset(self) -> None:
+        """Make all blocks free, and none findable; whoever held one must let go of it."""
+        self.num_free = self.num_blocks
+        self._blocks = [_Block(index) for index in range(self.num_blocks)]
         self._by_key: dict[bytes, _Block] = {}
         self._ends = _Block(-1)  # after it comes the head, before it the tail
         for block in self._blocks:

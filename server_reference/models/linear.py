@@ -12,7 +12,7 @@ __all__ = ["DenseLinear", "Linear", "PackedLinear", "SwitchedLinear", "TiledLine
 
 
 class Linear(Protocol):
-    """Maps rows of `in_features` values to rows of `out_features`, a bias included."""
+    """Maps rows of `in_features` values to rows of `out_features`; no bias."""
 
     in_features: int
     out_features: int
@@ -27,17 +27,15 @@ class DenseLinear:
 
     Args:
         weight: `[out_features, in_features]`.
-        bias: `[out_features]`, or `None`.
         pad_rows: The row count is padded up to a multiple of it, so that a row's numbers do
             not depend on how many others there are: the matrix kernels take other paths for
             few or ragged rows. 1 does not pad.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None, *, pad_rows: int = 1) -> None:
+    def __init__(self, weight: Tensor, *, pad_rows: int = 1) -> None:
         if pad_rows < 1:
             raise ValueError(f"pad_rows must be at least 1, not {pad_rows}")
         self.weight = weight
-        self.bias = bias
         self.out_features, self.in_features = weight.shape
         self._pad_rows = pad_rows
 
@@ -46,7 +44,7 @@ class DenseLinear:
         missing = -num_rows % self._pad_rows
         if missing:
             x = functional.pad(x, (0, 0, 0, missing))
-        return functional.linear(x, self.weight, self.bias)[:num_rows]
+        return functional.linear(x, self.weight)[:num_rows]
 
 
 class PackedLinear:
@@ -55,13 +53,12 @@ class PackedLinear:
     `DenseLinear` has it put into that order anew at each call.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+    def __init__(self, weight: Tensor) -> None:
         self.out_features, self.in_features = weight.shape
-        self._bias = bias
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, None)
 
     def __call__(self, x: Tensor) -> Tensor:
-        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, "none", [], "")
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, None, "none", [], "")
         return y
 
 

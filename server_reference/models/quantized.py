@@ -77,15 +77,15 @@ class Int4Linear:
         scales: Likewise, `[in_features / GROUP, out_features, 2]`.
     """
 
-    def __init__(self, weights: Tensor, scales: Tensor, bias: Tensor | None = None) -> None:
+    def __init__(self, weights: Tensor, scales: Tensor) -> None:
         self.in_features, self.out_features = len(scales) * GROUP, scales.shape[1]
-        self._weights, self._scales, self._bias = weights, scales, bias
+        self._weights, self._scales = weights, scales
 
     def __call__(self, x: Tensor) -> Tensor:
         y: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(
-            x, self._weights, GROUP, self._scales
+            x.contiguous(), self._weights, GROUP, self._scales
         )
-        return y if self._bias is None else y + self._bias
+        return y
 
 
 class Int8Linear:
@@ -103,13 +103,12 @@ class Int8Linear:
         self,
         codes: Tensor,
         scales: Tensor,
-        bias: Tensor | None = None,
         *,
         out_dtype: torch.dtype = torch.bfloat16,
     ) -> None:
         self.out_features, self.in_features = codes.shape
         self._packed = torch.ops.onednn.qlinear_prepack(codes, None)
-        self._scales, self._bias, self._out_dtype = scales, bias, out_dtype
+        self._scales, self._out_dtype = scales, out_dtype
         self._zeros = torch.zeros(len(codes), dtype=torch.int32)
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -120,7 +119,6 @@ class Int8Linear:
         )  # fmt: skip
         high, low = products.chunk(2)
         y = torch.add(low, high, alpha=_SPLIT).mul_(steps)
-        y = y if self._bias is None else y.add_(self._bias)
         return y.to(self._out_dtype)
 
 

@@ -110,18 +110,23 @@ class RopeScaling:
 def rotations(
     *, theta: float, scaling: RopeScaling | None, head_dim: int, max_context: int
 ) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of every position's angles, `[max_context, head_dim / 2]`, fp32."""
+    """Cosine and sine of every position's angles, `[max_context, head_dim]`, fp32.
+
+    Those of one angle stand at both places of its pair; the first place's sine is negated.
+    """
     exponents = torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim
     frequencies = 1.0 / theta**exponents
     magnitude = 1.0
     if scaling is not None:
         frequencies, magnitude = scaling.slowed(frequencies, theta), scaling.magnitude
     angles = torch.outer(torch.arange(max_context, dtype=torch.float32), frequencies)
-    return angles.cos() * magnitude, angles.sin() * magnitude
+    cos, sin = angles.cos() * magnitude, angles.sin() * magnitude
+    return torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
 
 
 def rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Turn the pairs (i, i + head_dim / 2) of each head, in fp32."""
-    first, second = heads.float().chunk(2, dim=-1)
-    turned = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
-    return turned.to(heads.dtype)
+    values = heads.float()
+    others = values.roll(heads.shape[-1] // 2, -1).mul_(sin)
+    # Not addcmul: a fused product would round as the row's place in the batch has it.
+    return others.add_(values * cos).to(heads.dtype)

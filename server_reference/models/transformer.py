@@ -6,6 +6,7 @@ caller's: `hidden` calls `attend` once per layer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
@@ -215,7 +216,7 @@ class Transformer:
         with torch.inference_mode():
             turned = [
                 (cos[positions].unsqueeze(1), sin[positions].unsqueeze(1))
-                for cos, sin in self._rotations  # each [num_tokens, 1, head_dim / 2]
+                for cos, sin in self._rotations  # each [num_tokens, 1, head_dim]
             ]
             # The stream between the layers is fp32 whatever the weights are: in bf16 its sums
             # would be rounded 60 times in SmolLM2, which doubles the error of its logits.
@@ -224,8 +225,8 @@ class Transformer:
             for at, layer in enumerate(self._layers):
                 q, k, v = self._project(layer, x, *turned[layer.turns])
                 attended = attend(at, q, k, v).reshape(len(x), -1)
-                x = x + self._after(layer, "attention_post_norm", layer.attention_out(attended))
-                x = x + self._after(layer, "mlp_post_norm", self._mlp(layer, x))
+                x += self._after(layer, "attention_post_norm", layer.attention_out(attended))
+                x += self._after(layer, "mlp_post_norm", self._mlp(layer, x))
             return self._normalise(x, self._norm)
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -256,7 +257,9 @@ class Transformer:
         )
 
     def _norm_weight(self, name: str) -> Tensor:
-        return self.weights[name].float() + self.config.norm_offset
+        """What `_normalise` takes: times the root of its length, which the norm has once more."""
+        weight = self.weights[name].float() + self.config.norm_offset
+        return weight * math.sqrt(len(weight))
 
     def _linear(self, name: str) -> Linear:
         if name in self._linears:
@@ -291,8 +294,10 @@ class Transformer:
         return added if weight is None else self._normalise(added.float(), weight)
 
     def _normalise(self, x: Tensor, weight: Tensor) -> Tensor:
-        normal = functional.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)
-        return normal.to(self.dtype)
+        """Divide rows by the root of their mean square, in fewer steps than torch's rms_norm."""
+        size = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        size.mul_(size).add_(len(weight) * self.config.rms_norm_eps).sqrt_()
+        return (x * weight).div_(size).to(self.dtype)
 
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {

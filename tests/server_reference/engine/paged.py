@@ -6,7 +6,7 @@ import torch
 
 from server_reference.core import SamplingParams, Sequence
 from server_reference.engine.attention_backends import PagedCache
-from server_reference.engine.batch_builder import build_batch
+from server_reference.engine.batch_builder import BatchBuilder
 from server_reference.engine.scheduler import Scheduled, Step
 from server_reference.models.transformer import ModelConfig
 
@@ -57,10 +57,11 @@ def a_batch(*chunks, block_size=BLOCK_SIZE):
             params=SamplingParams(max_tokens=1),
             arrival=owner[0] if owner else at,
         )
-        sequence.block_table = table
+        sequence.block_table, sequence.row = table, at
         entries.append(Scheduled(sequence, start, num_tokens))
     entries.sort(key=lambda entry: entry.num_tokens > 1)
-    return build_batch(Step(entries), block_size=block_size)
+    builder = BatchBuilder(max_num_seqs=len(chunks), max_blocks=512, block_size=block_size)
+    return builder.build(Step(entries))
 
 
 def attend(attention, batch, qkv, layer=1):

@@ -182,6 +182,17 @@ class Histories:
         return [block for block in mine if block not in held]
 
 
+@EVERY_BODY
+def test_what_is_rejected_is_not_read_after_a_long_chunk(body):
+    histories = Histories(body(CONFIG), CONFIG)
+    histories.start("a")
+
+    histories.step([("a", 30, 0)])
+    histories.step([("a", 5, 3)])
+    histories.step([("a", 18, 0)])
+    histories.step([("a", 1, 0)])
+
+
 NAMES = st.sampled_from("abcd")
 STEPS = st.lists(
     st.one_of(
@@ -202,8 +213,9 @@ STEPS = st.lists(
 @given(steps=STEPS)
 def test_any_history_of_sequences_agrees_with_plain_attention(mirror_tokens, steps):
     """Rows and blocks used again, prefixes shared, drafts rejected, stays that end."""
-    attention = TorchAttention(WINDOWS, a_cache(WINDOWS), mirror_tokens=mirror_tokens)
-    histories = Histories(attention, WINDOWS)
+    config = replace(CONFIG, windows=(None, 40))
+    attention = TorchAttention(config, a_cache(config), mirror_tokens=mirror_tokens)
+    histories = Histories(attention, config)
     for name in "abcd":
         histories.start(name)
 

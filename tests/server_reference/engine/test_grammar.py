@@ -332,6 +332,9 @@ def test_an_output_that_may_not_end_goes_on_as_far_as_the_grammar_does(compiler,
             id="multiples",
         ),
         pytest.param(
+            "json_schema", '{"multipleOf": -9999999}', "9,999,999 steps", id="negative-multiple"
+        ),
+        pytest.param(
             "lark", 'start: %json {"multipleOf": 99999}', "99,999 steps", id="multiple-in-lark"
         ),
         pytest.param("lark", "start: a", 'unknown name: "a"', id="lark"),
@@ -344,6 +347,12 @@ def test_what_cannot_be_compiled_is_refused_with_the_reason(compiler, kind, sour
         compiler.compile(a_grammar(kind, source))
 
     assert len(str(raised.value)) < 400
+
+
+def test_a_choice_may_hold_what_looks_like_a_limit(compiler):
+    state = compiler.compile(a_grammar("choice", ['"multipleOf": 1e', '"multipleOf": ...']))
+
+    assert all(map(state.advance, b'"multipleOf": ...'))
 
 
 @pytest.mark.parametrize("step", [0.01, 5, 1000, 9.99])

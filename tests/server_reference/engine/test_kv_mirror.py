@@ -49,12 +49,11 @@ def test_past_its_tokens_a_region_is_clear_of_what_another_left():
     assert a_view(mirror, region, 0, 64) == [0, 1, 2] + 61 * [0]
 
 
-def test_what_was_written_to_blocks_only_is_copied_when_it_is_next_read():
+def test_what_a_region_lacks_is_copied_and_nothing_else():
     mirror = a_mirror()
-    mirror.region((0, 0), 8, 9, TABLE)
+    mirror.region((0, 0), 5, 6, TABLE)
     mirror.k.zero_()
     mirror.v.zero_()
-    mirror.cut((0, 0), 6)
 
     region = mirror.region((0, 0), 9, 10, TABLE)
 

@@ -12,7 +12,7 @@ from server_reference.models.rope import RopeScaling, rotate, rotations
 def turns(scaling: RopeScaling | None) -> torch.Tensor:
     """Radians per token of each of eight pairs, read back from the second position."""
     cos, sin = rotations(theta=100.0, scaling=scaling, head_dim=16, max_context=2)
-    return torch.atan2(sin[1], cos[1])
+    return torch.atan2(sin[1, 8:], cos[1, 8:])
 
 
 PLAIN = torch.tensor([100.0 ** (-pair / 8) for pair in range(8)])

@@ -45,6 +45,7 @@ class CountingEngine:
         self._running: dict[str, GenerateRequest] = {}
         self._made: dict[str, int] = {}
         self._steps = 0
+        self.failed_steps = 0
 
     @property
     def has_work(self) -> bool:
@@ -62,7 +63,15 @@ class CountingEngine:
     def step(self) -> list[SequenceUpdate]:
         time.sleep(self._pace)
         self._steps += 1
-        return [self._advance(request) for request in list(self._running.values())]
+        try:
+            updates = [self._advance(request) for request in list(self._running.values())]
+        except FloatingPointError as error:
+            self.failed_steps += 1
+            failed, self._running = self._running, {}
+            reason = f"the step failed ({type(error).__name__})"
+            return [SequenceUpdate(id=id, finish_reason="error", error=reason) for id in failed]
+        self.failed_steps = 0
+        return updates
 
     def _advance(self, request: GenerateRequest) -> SequenceUpdate:
         match request.prompt_token_ids[0]:

@@ -82,25 +82,6 @@ def test_a_request_that_cannot_run_is_told_from_one_that_failed():
     assert "200 tokens" in refused.error
 
 
-class Forgetful(Front):
-    """Ends `a`, and raises before it has told so."""
-
-    def step(self):
-        self.abort("a")
-        return super().step()
-
-
-def test_a_sequence_whose_end_a_failed_step_has_lost_fails_too():
-    front = Forgetful([[Stop()]])
-
-    _, (step,) = front.play(Work([a_request("a"), a_request("b", first=RAISE)], []))
-
-    assert {update.id: update.finish_reason for update in step.updates} == {
-        "a": "error",
-        "b": "error",
-    }
-
-
 @pytest.mark.parametrize(
     ("failing", "status"), [pytest.param(2, 0, id="twice"), pytest.param(3, 1, id="three-times")]
 )
