@@ -83,11 +83,11 @@ def _install(folder: Path, python: Path, progress: Progress) -> None:
     _run(folder, progress, [*pip, *tools])
     wheels = [f"{name}=={pins[name]}" for name in pins if name not in (*_TOOLS, _BUILT)]
     _run(folder, progress, [*pip, *wheels])
-    # Always compiled here: a wheel is built for machines that lack what this one has.
-    built = ["--no-binary", _BUILT, f"{_BUILT}=={pins[_BUILT]}"]
+    # Always compiled here and now: a wheel is for other machines, or was built without the flags.
+    built = ["--no-cache-dir", "--no-binary", _BUILT, f"{_BUILT}=={pins[_BUILT]}"]
     path = os.pathsep.join([str(python.parent), os.environ.get("PATH", "")])
-    flags = f"-DCMAKE_CXX_FLAGS='{BUILD_FLAGS}' -DGGML_NATIVE=ON"
-    _run(folder, progress, [*pip, *built], {"PATH": path, "CMAKE_ARGS": flags})
+    flags = {"CXXFLAGS": BUILD_FLAGS, "CMAKE_ARGS": "-DGGML_NATIVE=ON"}
+    _run(folder, progress, [*pip, *built], {"PATH": path} | flags)
 
 
 def _run(
