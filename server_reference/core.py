@@ -241,6 +241,11 @@ class Sequence:
     the next step. `block_keys` are the prefix-cache keys of its full blocks as far as they
     were asked for, and `num_published` counts its blocks that the cache knows. `row` is its
     place in per-sequence arrays while it runs.
+
+    `start_by` and `expires_at` are when it is given up, waiting for the first time or at
+    all, by the engine's clock. Of its last start, `num_shared` counts the blocks that it found
+    and `started_with` the output tokens that it had. `passed_over` counts the starts of others
+    while it waited for blocks.
     """
 
     id: str
@@ -260,6 +265,11 @@ class Sequence:
     num_cached: int = 0
     preemptions: int = 0
     row: int = -1
+    start_by: float | None = None
+    expires_at: float | None = None
+    num_shared: int = 0
+    started_with: int = 0
+    passed_over: int = 0
 
     @property
     def num_outputs(self) -> int:

@@ -99,7 +99,8 @@ PLACES = {
 # What the front process imports or what only counts: no torch there, nor in anything they import.
 WITHOUT_TORCH = """
     config.py core.py credentials.py explain.py kv/ scripted/ api/ gateway/
-    engine/scheduler.py engine/detokenizer.py processes/process.py downloads/
+    engine/scheduler.py engine/step.py engine/trace.py engine/fair_queue.py engine/admission.py
+    engine/books.py engine/pacing.py engine/detokenizer.py processes/process.py downloads/
     models/tokenizer.py models/chat_template.py models/registry.py models/checkpoint.py
     models/tokenizer_files.py
     """.split()

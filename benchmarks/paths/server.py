@@ -48,7 +48,7 @@ def prefix_match() -> Callable[[], object]:
     first = _sequence(0, prompt)
     first.block_table = pool.allocate(len(prompt) // _BLOCK_SIZE)
     first.num_computed = len(prompt)
-    cache.publish(first, len(prompt))
+    cache.publish(first, first.num_computed)
     numbers = count(1)
 
     def step() -> None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from functools import cache
 
 from ..config import EngineConfig
 from ..core import (
     EngineStats,
+    FinishReason,
     GenerateRequest,
     Grammar,
     Sequence,
-    SequenceRecord,
     SequenceUpdate,
     StepRecord,
-    WaitingRecord,
 )
 from ..kv.block_pool import BlockPool
 from ..kv.memory import free_memory
@@ -38,6 +36,7 @@ from .speculation import Speculator
 __all__ = ["Engine", "RefusedError"]
 
 _log = logging.getLogger(__name__)
+_Ended = tuple[Sequence, FinishReason]
 
 
 class Engine:
@@ -73,7 +72,7 @@ class Engine:
         self.capacity = self.scheduler.capacity
         self._eos = model.tokenizer.eos_token_ids
         self._token_bytes = cache(model.tokenizer.token_bytes)
-        self._vocab_size = model.transformer.config.vocab_size
+        self._vocab_size = shapes.vocab_size
         self._rules = Rules(seed=config.seed, eos=self._eos, compile=_no_grammar)
         builder = BatchBuilder(
             max_num_seqs=config.max_num_seqs,
@@ -89,16 +88,14 @@ class Engine:
             on_logits=on_logits,
         )
         self._speculator = Speculator(config.num_draft_tokens)
-        self._max_queued = config.max_queued
+        self._config = config
         self._clock = clock
         self._live: dict[Sequence, Output] = {}
         self._ids: dict[str, Sequence] = {}
         self._arrivals = 0
-        self._lookahead = config.lookahead
         self._in_flight: Flight | None = None
         self.failed_steps = 0
         self._born = clock()
-        self._trace: deque[StepRecord] = deque(maxlen=config.traced_steps)
 
     @property
     def has_work(self) -> bool:
@@ -113,7 +110,7 @@ class Engine:
         """
         if request.id in self._ids:
             raise ValueError(f"a sequence with id {request.id!r} is running; ids must be unique")
-        params = request.params
+        params, now, wait = request.params, self._clock(), self._config.max_queue_wait
         check_params(params, self._vocab_size)
         sequence = Sequence(
             id=request.id,
@@ -123,6 +120,8 @@ class Engine:
             arrival=self._arrivals,
             cache_salt=request.cache_salt,
             priority=request.priority,
+            start_by=None if wait is None else now + wait,
+            expires_at=None if request.deadline is None else now + request.deadline,
         )
         grammar = self._rules.add(sequence)
         try:
@@ -138,7 +137,7 @@ class Engine:
             detokenizer,
             grammar,
             eos=self._eos,
-            added=self._clock(),
+            added=now,
         )
 
     def abort(self, id: str) -> None:
@@ -160,9 +159,8 @@ class Engine:
         `length` once its prompt is computed and cached. Where more than `max_queued` wait
         after this step's were chosen, the newest finish with `refused`.
 
-        A step that raises fails the sequences that it computed, and those of the step that was
-        in flight beside it; the pool starts anew, and all others with it. What was computed
-        for sequences before is told all the same.
+        A step that raises fails the sequences that run, for their blocks are lost: the pool
+        starts anew. What was computed for them before is told, and who waits goes on waiting.
         """
         updates: list[SequenceUpdate] = []
         try:
@@ -179,18 +177,23 @@ class Engine:
         if is_guessing:  # guesses follow tokens that are known
             self._finish(updates)
             self._speculator.propose(running)
+        now = self._clock()
+        self._end_early(updates, self.scheduler.expire(now))
         step = self.scheduler.schedule()
-        self._refuse(updates)
+        # Only now is it known who really waits: the front's books lag by a step.
+        beyond = self.scheduler.overflow(self._config.max_queued, self._config.max_queued_tokens)
+        self._end_early(updates, [(sequence, "refused") for sequence in beyond])
         if not step.scheduled:
             self._finish(updates)
             return
-        step.begun = self._note_start(step)
+        self._note_start(step, now)
         flight = self._runner.launch(step)
+        flight.begun = now
         self._runner.sample(flight, needs_host=False)
         self._finish(updates)  # of the step before, while this one runs
         self._runner.sample(flight, needs_host=True)
         self._in_flight = flight
-        if is_guessing or not self._lookahead:
+        if is_guessing or not self._config.lookahead:
             self._finish(updates)
 
     def _finish(self, updates: list[SequenceUpdate]) -> None:
@@ -223,7 +226,7 @@ class Engine:
             if output.finish_reason == "error":
                 self.scheduler.pool.forget(output.sequence.block_table)
             self._remove(output.sequence)
-        self._remember(flight.step, flight.step.begun, now)
+        flight.step.duration = now - flight.begun
         self._in_flight = None
         self.failed_steps = 0
 
@@ -269,55 +272,28 @@ class Engine:
             preemptions=scheduler.preemptions,
             prefix_tokens_queried=scheduler.prefix_tokens_queried,
             prefix_tokens_hit=scheduler.prefix_tokens_hit,
+            num_queued_tokens=scheduler.waiting.num_tokens,
             draft_tokens_proposed=self._speculator.proposed,
             draft_tokens_accepted=self._speculator.accepted,
         )
 
     def explain(self, last: int) -> list[StepRecord]:
         """What is remembered of the `last` steps, oldest first."""
-        return list(self._trace)[-last:]
+        return self.scheduler.explain(last, since=self._born)
 
-    def _remember(self, step: Step, begun: float, now: float) -> None:
-        scheduled = tuple(
-            SequenceRecord(
-                id=one.sequence.id,
-                tenant=one.sequence.tenant,
-                start=one.start,
-                num_tokens=one.num_tokens,
-                num_shared=one.sequence.num_cached // self.scheduler.block_size,
-                why="decode" if one.num_tokens == 1 else f"prefill {one.start + 1}-{one.stop}",
-            )
-            for one in step.scheduled
-        )
-        waiting = tuple(
-            WaitingRecord(id=one.id, tenant=one.tenant, num_tokens=one.target, why="in the queue")
-            for one in self.scheduler.waiting
-        )
-        record = StepRecord(
-            number=self.scheduler.steps,
-            at=begun - self._born,
-            duration=now - begun,
-            scheduled=scheduled,
-            waiting=waiting,
-        )
-        self._trace.append(record)
-
-    def _refuse(self, updates: list[SequenceUpdate]) -> None:
-        """Only here is it known who really waits: the front's books lag by a step."""
-        for sequence in self.scheduler.overflow(self._max_queued):
+    def _end_early(self, updates: list[SequenceUpdate], ended: list[_Ended]) -> None:
+        for sequence, reason in ended:
             self._remove(sequence)
             output = self._forget(sequence)
-            assert output is not None, "what waits is live"
-            updates.append(output.end("refused"))
+            assert output is not None, "whom the scheduler knows is live"
+            updates.append(output.end(reason))
 
-    def _note_start(self, step: Step) -> float:
-        now = self._clock()
+    def _note_start(self, step: Step, now: float) -> None:
         for entry in step.scheduled:
             if entry.output_index == 0:
                 output = self._live[entry.sequence]
                 if output.started is None:
                     output.started = now
-        return now
 
 
 def _no_grammar(grammar: Grammar) -> GrammarState:
@@ -332,6 +308,10 @@ def _scheduler(model: ModelConfig, config: EngineConfig, num_blocks: int) -> Sch
         max_num_seqs=config.max_num_seqs,
         max_step_tokens=config.max_step_tokens,
         max_prefill_share=config.max_prefill_share,
+        watermark=config.watermark,
+        prefix_caching=config.prefix_caching,
+        static_batching=config.static_batching,
+        traced_steps=config.traced_steps,
     )
 
 

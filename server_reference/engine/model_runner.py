@@ -36,6 +36,7 @@ class Flight:
 
     Attributes:
         prompts: Work whose prompt's logprobs are asked for, and its rows of the last layer.
+        begun: When, by the engine's clock.
         drawn: Rows of the logits, and what was drawn from them.
     """
 
@@ -43,6 +44,7 @@ class Flight:
     batch: Batch
     logits: Tensor | None
     prompts: list[tuple[Scheduled, Tensor]]
+    begun: float = 0.0
     drawn: list[tuple[list[int], Sampled]] = field(default_factory=list)
 
 

@@ -13,14 +13,21 @@ __all__ = ["BlockPool"]
 
 
 class _Block:
-    """One KV block's books; `before` and `after` are set only while it is free."""
+    """One KV block's books; `before` and `after` are set only while it is free.
 
-    __slots__ = ("after", "before", "index", "key", "ref_count")
+    It is chained when it is full and computed: `parent` is the block before it that it was
+    computed from, `children` are those that were computed from it.
+    """
+
+    __slots__ = ("after", "before", "children", "index", "is_chained", "key", "parent", "ref_count")
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.ref_count = 0
         self.key: bytes | None = None
+        self.is_chained = False
+        self.parent: _Block | None = None
+        self.children: set[_Block] = set()
         self.before: _Block = self
         self.after: _Block = self
 
@@ -63,7 +70,7 @@ class BlockPool:
         for _ in range(count):
             block = self._ends.after
             self._unlink(block)
-            self._drop_key(block)
+            self._drop(block)
             block.ref_count = 1
             taken.append(block.index)
         self.num_free -= count
@@ -96,12 +103,29 @@ class BlockPool:
         """How many of these blocks `share` would take from the free list."""
         return sum(self._blocks[index].ref_count == 0 for index in indices)
 
-    def register(self, index: int, key: bytes) -> None:
-        """Let `find(key)` return this block; the first block of a key keeps it."""
+    def num_unshared(self, indices: Iterable[int]) -> int:
+        """How many of these blocks `release` would put into the free list."""
+        return sum(self._blocks[index].ref_count == 1 for index in indices)
+
+    def register(self, index: int, key: bytes, *, after: int | None = None) -> None:
+        """Let `find(key)` return this block; the first block of a key keeps it.
+
+        Nothing happens where `after`, the block that it was computed from, was forgotten.
+        """
         block = self._blocks[index]
-        if key not in self._by_key and block.key is None:
+        if block.is_chained or (after is not None and not self._blocks[after].is_chained):
+            return
+        if after is not None:
+            block.parent = self._blocks[after]
+            block.parent.children.add(block)
+        block.is_chained = True
+        if key not in self._by_key:
             block.key = key
             self._by_key[key] = block
+
+    def is_chained(self, index: int) -> bool:
+        """Whether blocks that are computed from this one can be registered."""
+        return self._blocks[index].is_chained
 
     def find(self, key: bytes) -> int | None:
         """The block registered under `key`, used or free."""
@@ -109,9 +133,12 @@ class BlockPool:
         return None if block is None else block.index
 
     def forget(self, indices: Iterable[int]) -> None:
-        """Take blocks out of the cache; who uses them keeps them."""
+        """Take blocks, and all that were computed from them, out of the cache for good.
+
+        Who uses them keeps them.
+        """
         for index in indices:
-            self._drop_key(self._blocks[index])
+            self._drop(self._blocks[index])
 
     def check(self, tables: Iterable[Sequence[int]]) -> None:
         """Raise `AssertionError` unless the books balance, given all live block tables."""
@@ -124,6 +151,9 @@ class BlockPool:
             assert block.key is None or self._by_key.get(block.key) is block, (
                 f"block {block.index} has a key that leads elsewhere"
             )
+            assert block.is_chained or not (block.key or block.children or block.parent)
+            assert all(child.parent is block for child in block.children)
+            assert block.parent is None or block in block.parent.children
         for key, block in self._by_key.items():
             assert block.key == key, f"a key leads to block {block.index}, which has another"
         free = self._free_list()
@@ -154,7 +184,15 @@ class BlockPool:
         block.after.before = block.before
         block.before = block.after = block
 
-    def _drop_key(self, block: _Block) -> None:
-        if block.key is not None:
-            del self._by_key[block.key]
-            block.key = None
+    def _drop(self, block: _Block) -> None:
+        """Take a block out of the cache with what was computed from it."""
+        if block.parent is not None:
+            block.parent.children.discard(block)
+        dropped = [block] if block.is_chained else []
+        for one in dropped:  # grows meanwhile
+            dropped += one.children
+            one.children.clear()
+            if one.key is not None:
+                del self._by_key[one.key]
+            one.key = one.parent = None
+            one.is_chained = False

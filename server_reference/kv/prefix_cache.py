@@ -7,6 +7,7 @@ keys mean equal keys and values. Only full, computed blocks have one.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping, Set
 from collections.abc import Sequence as Seq
 from hashlib import sha256
 
@@ -46,11 +47,13 @@ class PrefixCache:
     Args:
         pool: Holds the key of every cached block.
         block_size: Tokens per block.
+        is_on: `False` finds and remembers nothing.
     """
 
-    def __init__(self, pool: BlockPool, *, block_size: int) -> None:
+    def __init__(self, pool: BlockPool, *, block_size: int, is_on: bool = True) -> None:
         self._pool = pool
         self._block_size = block_size
+        self._is_on = is_on
 
     def match(self, sequence: Sequence) -> list[int]:
         """The blocks that hold the beginning of `sequence`, in order; none are taken.
@@ -60,10 +63,8 @@ class PrefixCache:
         logprobs are asked for, which are no part of the cache, and are not told yet.
         """
         blocks: list[int] = []
-        if sequence.params.prompt_logprobs is not None and not sequence.num_outputs:
-            return blocks
-        for number in range((sequence.target - 1) // self._block_size):
-            block = self._pool.find(self._key(sequence, number))
+        for key in self._keys(sequence, self._num_wanted(sequence)):
+            block = self._pool.find(key)
             if block is None:
                 break
             blocks.append(block)
@@ -71,14 +72,60 @@ class PrefixCache:
 
     def publish(self, sequence: Sequence, num_computed: int) -> None:
         """Make the blocks findable that the first `num_computed` tokens of `sequence` fill."""
-        for number in range(sequence.num_published, num_computed // self._block_size):
-            self._pool.register(sequence.block_table[number], self._key(sequence, number))
+        count = num_computed // self._block_size
+        keys, table = self._keys(sequence, count), sequence.block_table
+        for number in range(sequence.num_published, len(keys)):
+            after = table[number - 1] if number else None
+            self._pool.register(table[number], keys[number], after=after)
             sequence.num_published = number + 1
 
-    def _key(self, sequence: Sequence, number: int) -> bytes:
-        keys = sequence.block_keys
-        while len(keys) <= number:
-            parent = keys[-1] if keys else root_key([("tenant", sequence.tenant)])
-            start = len(keys) * self._block_size
-            keys.append(block_key(parent, sequence.tokens(start, start + self._block_size)))
-        return keys[number]
+    def unpublished(self, sequence: Sequence) -> tuple[bytes, int, bytes] | None:
+        """The block that a running sequence will publish next, if all its tokens are known.
+
+        Returns:
+            The key of its first block, and number and key of that one.
+        """
+        number, table = sequence.num_published, sequence.block_table
+        if (number + 1) * self._block_size > sequence.num_known:
+            return None
+        if number and not self._pool.is_chained(table[number - 1]):
+            return None
+        keys = self._keys(sequence, number + 1)
+        return (keys[0], number, keys[number]) if keys else None
+
+    def awaits(self, sequence: Sequence, coming: Mapping[bytes, Set[tuple[int, bytes]]]) -> bool:
+        """Whether a block that `sequence` lacks is among those that others are computing.
+
+        Args:
+            coming: Number and key of such blocks, by the key of their first one.
+        """
+        keys = self._keys(sequence, self._num_wanted(sequence))
+        return (
+            any(
+                number < len(keys) and keys[number] == key and self._pool.find(key) is None
+                for number, key in coming.get(keys[0], ())
+            )
+            if keys
+            else False
+        )
+
+    def _num_wanted(self, sequence: Sequence) -> int:
+        """Full blocks of known tokens, without the last token if no other is being sampled."""
+        if sequence.params.prompt_logprobs is not None and not sequence.num_outputs:
+            return 0
+        return min(sequence.target - 1, sequence.num_known) // self._block_size
+
+    def _keys(self, sequence: Sequence, count: int) -> list[bytes]:
+        """The keys of the first `count` blocks; each is hashed once."""
+        if not self._is_on:
+            return []
+        keys, size = sequence.block_keys, self._block_size
+        while len(keys) < count:
+            parent = keys[-1] if keys else _root_of(sequence)
+            start = len(keys) * size
+            keys.append(block_key(parent, sequence.tokens(start, start + size)))
+        return keys[:count] if len(keys) > count else keys
+
+
+def _root_of(sequence: Sequence) -> bytes:
+    return root_key([("tenant", sequence.tenant), ("salt", sequence.cache_salt)])

@@ -1,0 +1,184 @@
+"""Who runs, on which blocks and rows, and which steps are in flight: the scheduler's books."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from ..core import Sequence
+from ..kv.block_pool import BlockPool
+from ..kv.prefix_cache import PrefixCache
+from .admission import OutputLengths, latest_above_share
+from .fair_queue import FairQueue
+from .step import Plan, Step
+
+__all__ = ["Books"]
+
+
+class Books:
+    """Sequences that run and that wait, and what becomes of their blocks."""
+
+    def __init__(
+        self, pool: BlockPool, *, block_size: int, max_num_seqs: int, prefix_caching: bool
+    ) -> None:
+        self.pool = pool
+        self.cache = PrefixCache(pool, block_size=block_size, is_on=prefix_caching)
+        self.block_size = block_size
+        self.max_num_seqs = max_num_seqs
+        self.waiting = FairQueue()
+        self.running: dict[str, Sequence] = {}  # by their start
+        self.slots: Counter[str] = Counter()  # sequences that run, by tenant; no zeros
+        self._in_flight: list[Step] = []
+        self._free_rows = list(reversed(range(max_num_seqs)))
+        self.lengths = OutputLengths()
+        self.preemptions = 0
+        self.prefix_tokens_queried = 0
+        self.prefix_tokens_hit = 0
+
+    def commit(self, step: Step, rejected: Mapping[str, int] | None = None) -> None:
+        """Record that the oldest step in flight has run, and what it sampled is known.
+
+        A sequence that was removed in the meantime is passed over (LMCache#4185). The caller
+        then adds the sampled tokens to the sequences.
+
+        Args:
+            rejected: Drafts of a sequence, by its id, that were not what it samples.
+        """
+        assert step is self._in_flight[0], "steps are committed in their order"
+        del self._in_flight[0]
+        running, size = self.running, self.block_size
+        for sequence, start, num_tokens, reaches_target, num_drafts, _ in step.scheduled:
+            if reaches_target and sequence.params.max_tokens:
+                sequence.num_pending -= 1
+            if running.get(sequence.id) is not sequence:
+                continue
+            stop = start + num_tokens
+            if num_drafts:
+                wrong = rejected.get(sequence.id, 0) if rejected else 0
+                sequence.num_computed -= wrong
+                stop = min(stop - wrong, sequence.num_known)  # later ones are not added yet
+            if sequence.drafts:
+                sequence.drafts = []
+            if stop >= (sequence.num_published + 1) * size:
+                self.cache.publish(sequence, stop)
+        for table in step.freed_after:
+            self.pool.release(table)
+
+    def cancel(self, step: Step) -> None:
+        """Take a step back that did not run: everything is as if it had not been scheduled.
+
+        Only those that it preempted stay preempted.
+        """
+        self._in_flight.remove(step)
+        for entry in step.scheduled:
+            entry.sequence.num_pending -= entry.is_sampled
+            if self.running.get(entry.sequence.id) is entry.sequence:
+                entry.sequence.num_computed -= entry.num_tokens
+        for table in step.freed_after:
+            if self._in_flight:  # which may write to it too
+                self._in_flight[-1].freed_after.append(table)
+            else:
+                self.pool.release(table)
+
+    def remove(self, sequence: Sequence) -> None:
+        """Take a sequence out, wherever it is.
+
+        Its blocks are free at once, or once the step in flight that writes to them is
+        committed.
+        """
+        if self.running.get(sequence.id) is sequence:
+            del self.running[sequence.id]
+            if sequence.output_token_ids:
+                self.lengths.learn(sequence.tenant, len(sequence.output_token_ids))
+            self._release(sequence)
+        else:
+            self.waiting.remove(sequence)
+
+    def reset(self) -> list[Sequence]:
+        """Take out all that run, and forget all blocks and steps in flight.
+
+        Those that wait go on waiting.
+
+        Returns:
+            The sequences that ran.
+        """
+        lost = list(self.running.values())
+        for entry in [entry for step in self._in_flight for entry in step.scheduled]:
+            entry.sequence.num_pending = 0
+        self._in_flight.clear()
+        for sequence in lost:
+            del self.running[sequence.id]
+            self._release(sequence)
+        self.pool.reset()
+        return lost
+
+    def check(self) -> None:
+        """Raise `AssertionError` unless the books balance; callable after any step."""
+        tables = [sequence.block_table for sequence in self.running.values()]
+        self.pool.check(tables + [table for step in self._in_flight for table in step.freed_after])
+        rows = [sequence.row for sequence in self.running.values()] + self._free_rows
+        assert sorted(rows) == list(range(self.max_num_seqs)), f"rows are lost or shared: {rows}"
+        assert self.slots == Counter(one.tenant for one in self.running.values())
+        self.waiting.check()
+        sampled = [e for step in self._in_flight for e in step.scheduled if e.is_sampled]
+        pending = Counter(entry.sequence.id for entry in sampled)
+        for sequence in self.running.values():
+            assert sequence.num_computed <= len(sequence.block_table) * self.block_size
+            assert sequence.num_computed <= sequence.target + len(sequence.drafts)
+            assert sequence.num_published <= sequence.num_computed // self.block_size
+            assert sequence.num_pending == pending[sequence.id], f"{sequence.id} is miscounted"
+
+    def _start(self, sequence: Sequence, found: list[int]) -> None:
+        self.pool.share(found)
+        sequence.block_table = found
+        sequence.num_published = sequence.num_shared = len(found)
+        sequence.num_computed = len(found) * self.block_size
+        sequence.started_with = sequence.num_outputs
+        sequence.passed_over = 0
+        sequence.row = self._free_rows.pop()
+        if sequence.preemptions == 0:  # later it finds its own blocks again
+            sequence.num_cached = sequence.num_computed
+            self.prefix_tokens_queried += sequence.target
+            self.prefix_tokens_hit += sequence.num_cached
+        self.running[sequence.id] = sequence
+        self.slots[sequence.tenant] += 1
+
+    def _make_room(self, sequence: Sequence, plan: Plan) -> bool:
+        """Have a block free for a running sequence, at the cost of others if need be."""
+        while not self.pool.num_free:
+            plan.is_short = True
+            if any(step.freed_after for step in self._in_flight):
+                return False  # blocks will be free without a further victim (vllm-ascend#16315)
+            victim = latest_above_share(self.running, self.waiting, self.pool.num_blocks)
+            self._preempt(victim, plan)
+            if victim is sequence:
+                return False
+        return True
+
+    def _preempt(self, sequence: Sequence, plan: Plan) -> None:
+        del self.running[sequence.id]
+        plan.take_back(sequence)
+        self._release(sequence)
+        sequence.preemptions += 1
+        self.preemptions += 1
+        self.waiting.add(sequence)
+
+    def _release(self, sequence: Sequence) -> None:
+        writing = [step for step in self._in_flight if step.computes(sequence)]
+        if writing:
+            writing[-1].freed_after.append(sequence.block_table)
+        else:
+            self.pool.release(sequence.block_table)
+        sequence.block_table, sequence.drafts = [], []
+        sequence.num_published = sequence.num_computed = 0
+        self.slots[sequence.tenant] -= 1
+        if not self.slots[sequence.tenant]:
+            del self.slots[sequence.tenant]
+        self._free_rows.append(sequence.row)
+        sequence.row = -1
+
+    def _allocate(self, sequence: Sequence, count: int, plan: Plan) -> None:
+        if count > 0:
+            blocks = self.pool.allocate(count)
+            sequence.block_table += blocks
+            plan.blocks.setdefault(sequence.id, []).extend(blocks)
