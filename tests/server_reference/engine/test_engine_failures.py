@@ -97,24 +97,6 @@ def test_who_waits_while_a_step_fails_runs_next(failing, a_request):
     assert_empty(engine)
 
 
-def test_who_runs_but_is_in_no_failed_step_computes_again_what_it_lost(an_engine, a_request):
-    request = a_request(max_tokens=12)
-    engine, undisturbed = an_engine()
-    engine.add(request)
-    undisturbed.run(engine)
-
-    engine, recorder = an_engine(lookahead=0)
-    engine.add(request)
-    recorder.run(engine, steps=5)
-    lost = engine.scheduler.reset()
-    engine.scheduler.check()
-    recorder.run(engine)
-
-    assert lost == []
-    assert recorder.tokens("a") == undisturbed.tokens("a")
-    assert_empty(engine)
-
-
 @pytest.mark.parametrize("which", [MemoryError, ValueError])
 def test_an_error_after_the_forward_pass_fails_the_step_too(an_engine, a_request, which):
     raised = iter([which("sampled")])

@@ -204,3 +204,34 @@ def _prompt_logprobs(tiny, prompt):
     hidden = tiny.transformer.hidden(torch.tensor(prompt), torch.arange(len(prompt)), attend)
     logprobs = tiny.transformer.logits(hidden).log_softmax(-1)
     return [float(row[token]) for row, token in zip(logprobs, prompt[1:], strict=False)]
+
+
+def test_a_deadline_ends_a_sequence_wherever_it_is(an_engine, a_request):
+    now = [0.0]
+    engine, recorder = an_engine(clock=lambda: now[0], max_num_seqs=1)
+    for id in "ab":
+        engine.add(replace(a_request(id, max_tokens=20), deadline=5.0))
+    recorder.run(engine, steps=4)
+    now[0] = 6.0
+
+    recorder.run(engine)
+
+    assert {id: recorder.updates[id][-1].finish_reason for id in "ab"} == dict.fromkeys(
+        "ab", "deadline"
+    )
+    assert told(recorder, "token_ids") == recorder.tokens("a")
+    assert engine.stats().num_free_blocks == 64
+
+
+def test_who_waits_too_long_is_refused_and_who_started_is_not(an_engine, a_request):
+    now = [0.0]
+    engine, recorder = an_engine(clock=lambda: now[0], max_num_seqs=1, max_queue_wait=5.0)
+    for id in "ab":
+        engine.add(a_request(id, max_tokens=20))
+    recorder.run(engine, steps=4)
+    now[0] = 6.0
+
+    recorder.run(engine)
+
+    reasons = {id: recorder.updates[id][-1].finish_reason for id in "ab"}
+    assert reasons == {"a": "length", "b": "refused"}
