@@ -63,7 +63,8 @@ def peak_growth(futures: Iterable[Future], block_size: int) -> int:
     for alive, (_, remaining, needs, holds) in enumerate(futures, start=1):
         needed += needs
         given_back -= holds
-        peak = max(peak, needed + alive * remaining // block_size - given_back)
+        grown = alive * -(-remaining // block_size)
+        peak = max(peak, needed + grown - given_back)
     return peak
 
 

@@ -71,7 +71,7 @@ def _why(entry: Scheduled) -> str:
     num_prompt = len(entry.sequence.prompt_token_ids)
     total = num_prompt + entry.output_index
     if entry.num_drafts:
-        return f"decode, {entry.num_drafts} drafts to check"
+        return f"decode, drafts to check: {entry.num_drafts}"
     if entry.stop == total and entry.num_tokens == 1 and entry.output_index:
         return "decode"
     job = "prefill" if total == num_prompt else "recompute after preemption"
