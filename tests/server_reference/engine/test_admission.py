@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from server_reference.engine.admission import Future, OutputLengths, peak_growth
+from server_reference.engine.admission import Future, peak_growth
+from server_reference.engine.books import OutputLengths
 from tests.server_reference.engine.simulation import Simulation, a_scheduler, a_sequence
 
 
