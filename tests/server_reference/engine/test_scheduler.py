@@ -442,6 +442,45 @@ def test_nothing_is_preempted_for_a_guess():
     assert scheduler.preemptions == 0
 
 
+@pytest.mark.parametrize("lookahead", [0, 1])
+def test_a_pool_for_one_serves_many_one_after_another(lookahead):
+    """Blocks that come free a step late must not cost further victims (vllm#25538, #49675)."""
+    scheduler = a_scheduler(num_blocks=5, max_num_seqs=4)
+    model = Simulation(scheduler, lookahead)
+    sequences = [a_sequence(number, 6, max_tokens=12) for number in range(4)]
+    model.add(*sequences)
+    while model.has_work:
+        model.step()
+
+    assert len(model.finished) == 4
+    assert scheduler.preemptions <= 6
+    assert scheduler.steps <= 4 * 20
+
+
+def test_one_that_fits_to_the_last_token_starts():
+    """Rounded up to blocks it must not seem too big, with a watermark on top (sglang#28530)."""
+    scheduler = a_scheduler(num_blocks=8, watermark=0.5)
+    model = Simulation(scheduler)
+    model.add(a_sequence(0, 10, max_tokens=22))
+    while model.has_work:
+        model.step()
+
+    assert len(model.finished) == 1
+
+
+def test_an_idle_engine_holds_nothing():
+    """However much was shared and preempted, the counts do not drift (sglang#35270)."""
+    scheduler = a_scheduler(num_blocks=12, block_size=4)
+    model = Simulation(scheduler, lookahead=1, end_every=3)
+    model.add(*(a_sequence(n, 5 + n % 9, max_tokens=n % 7, token=n % 2) for n in range(40)))
+    while model.has_work:
+        model.step()
+
+    pool = scheduler.pool
+    assert (pool.num_free, len(model.finished)) == (pool.num_blocks, 40)
+    assert not scheduler.slots
+
+
 class SchedulerMachine(RuleBasedStateMachine):
     """Any order of all that can happen, in a pool that is much too small."""
 
