@@ -21,6 +21,8 @@ BENCHMARKS = {
     "scripted": "scripted",
     "caching": "caching",
     "budgets": "budgets",
+    "numerics": "numerics",
+    "engine": "engine",
 }
 """Each benchmark's name, and the module that runs it."""
 

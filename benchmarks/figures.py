@@ -33,6 +33,7 @@ class Figure:
         value: A median, or a ratio of two medians of one run.
         unit: `ratio`, or a unit of time.
         bar: Most that it may be; `None`: recorded without one.
+        floor: Least that it may be, likewise.
         runs: How many measurements the median is of.
     """
 
@@ -41,12 +42,14 @@ class Figure:
     unit: str
     bar: float | None = None
     runs: int = 1
+    floor: float | None = None
 
     @property
     def verdict(self) -> str:
-        if self.bar is None:
+        if self.bar is None and self.floor is None:
             return ""
-        return "held" if self.value <= self.bar else "missed"
+        is_low = self.bar is None or self.value <= self.bar
+        return "held" if is_low and self.value >= (self.floor or 0.0) else "missed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +94,7 @@ def table(outcomes: Iterable[Outcome]) -> str:
 
 def _cells(one: Figure) -> tuple[str, str, str, str]:
     bar = "" if one.bar is None else f"<= {_number(one.bar)}"
+    bar = bar if one.floor is None else f">= {_number(one.floor)}"
     unit = "" if one.unit == "ratio" else f" {one.unit}"
     return one.name, f"{_number(one.value)}{unit}", bar, one.verdict
 

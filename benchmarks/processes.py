@@ -64,14 +64,19 @@ class Worker:
         arguments: Of the interpreter, such as `-m` and a module's name.
         core: The only core it may use.
         extra: Added to its environment.
+        python: The interpreter; `None` is this one.
     """
 
     def __init__(
-        self, *arguments: str, core: int | None = None, extra: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        core: int | None = None,
+        extra: Mapping[str, str] | None = None,
+        python: Path | None = None,
     ) -> None:
         with on_core(core):
             self._process = subprocess.Popen(
-                [sys.executable, *arguments],
+                [str(python or sys.executable), *arguments],
                 cwd=ROOT,
                 env=environment(extra),
                 stdin=subprocess.PIPE,

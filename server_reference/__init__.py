@@ -1,6 +1,7 @@
 """A small, real LLM server: gateway, batching, paged KV cache, three wire formats.
 
-`scripted` is a server that plays answers and faults instead; it is imported when it is asked for.
+`scripted` is a server that plays answers and faults instead, and `LLM` a model without a server;
+each is imported when it is asked for.
 """
 
 from __future__ import annotations
@@ -9,19 +10,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .core import SamplingParams
     from .gateway.server import Server
+    from .llm import LLM
     from .scripted.server import scripted
 
-__all__ = ["scripted", "start"]
+__all__ = ["LLM", "SamplingParams", "scripted", "start"]
+
+_PLACES = {"LLM": "llm", "SamplingParams": "core"}
 
 
 def start(model: str = "tiny", **config: Any) -> Server:
     """Start a server in a thread, with its engine in a process of its own.
 
     Args:
-        model: `tiny`, `smollm2`, or the path of a GGUF file.
-        **config: Fields of `EngineConfig` and of `ServerConfig`: `api_keys`, `host`, `port`,
-            `max_body_bytes`, `request_log`.
+        model: `tiny`, `smollm2`, the path of a GGUF file or of a folder with safetensors, or a
+            model of a hub, `organisation/model`.
+        **config: Fields of `EngineConfig` and of `ServerConfig`: `api_keys`, `admin_key`,
+            `host`, `port`, `max_body_bytes`, `request_log`.
 
     Returns:
         The running server, ready for requests: `base_url`, `api_key`, `stop()`. It is a
@@ -42,4 +48,6 @@ def start(model: str = "tiny", **config: Any) -> Server:
 def __getattr__(name: str) -> Any:
     if name == "scripted":  # the package, which can be called
         return import_module(f".{name}", __name__)
+    if name in _PLACES:
+        return getattr(import_module(f".{_PLACES[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

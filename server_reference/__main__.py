@@ -1,4 +1,4 @@
-"""The command line: `smartclient-server serve --model tiny --port 8000`, `scripted`, `faults`."""
+"""The command line: `smartclient-server serve`, `explain`, `scripted`, `faults`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from itertools import count
 from types import FrameType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+from . import explain
 from .config import EngineConfig
 from .scripted.command import add_command, run_command
 
@@ -32,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = options.pop("command")
     if command == "faults":
         return _list_faults(**options)
+    if command == "explain":
+        return explain.run_command(options)
     if command == "scripted":
         return run_command(options, _wait_for_signal)
     options["api_keys"] = _keys(options.pop("api_key")) or None
@@ -125,8 +128,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="smartclient-server")
     commands = parser.add_subparsers(dest="command", required=True)
     add_command(commands)
+    explain.add_command(commands)
     serve = commands.add_parser("serve", help="serve a model over HTTP")
-    serve.add_argument("--model", default="tiny", help="tiny (default), smollm2, or a GGUF file")
+    serve.add_argument(
+        "--model",
+        default="tiny",
+        help="tiny (default), smollm2, a GGUF file, a folder, or org/model of a hub",
+    )
     serve.add_argument("--host", help="address to listen on (default: this machine only)")
     serve.add_argument("--port", type=int, default=8000, help="0 takes a free one (default: 8000)")
     serve.add_argument(
@@ -135,6 +143,9 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="KEY[=TENANT]",
         help="let this key in; may be repeated (default: no key is asked for)",
+    )
+    serve.add_argument(
+        "--admin-key", metavar="KEY", help="shows what the engine does, for `explain`"
     )
     serve.add_argument("--max-body-bytes", type=int, metavar="N", help="longest body")
     serve.add_argument("--request-log", metavar="FILE", help="a JSON line per request; - is stderr")

@@ -41,15 +41,18 @@ class EngineConfig:
     """How one engine runs.
 
     Args:
-        model: `tiny`, `smollm2`, the path of a GGUF file, or a folder with safetensors.
+        model: `tiny`, `smollm2`, the path of a GGUF file or of a folder with safetensors, or a
+            model of a hub, `organisation/model`.
         block_size: Tokens per KV block.
         num_blocks: KV blocks in the pool; `None` derives them from `kv_memory_bytes`.
         kv_memory_bytes: Memory for keys and values when `num_blocks` is `None`; `None`
-            takes a share of what is free.
+            takes half of what is free, at most 4 GiB.
         max_num_seqs: Sequences that run at once; at most half as many as a step has tokens.
         max_step_tokens: Token budget of one step, decodes and prefills together.
         max_prefill_share: Tokens of one step that a single sequence may take, so that
             a long prompt cannot keep others from starting.
+        prefill_stretch: How many times as long a step with decodes may last because of
+            prompt tokens in it, by what steps were seen to take; `None` sets no limit.
         max_queued: Sequences that may wait; further ones are refused.
         max_queued_tokens: Prompt tokens that may wait, likewise; `None` sets no limit.
         max_queue_wait: Seconds that a sequence may wait to start; then it is refused.
@@ -78,6 +81,7 @@ class EngineConfig:
     max_num_seqs: int = 64
     max_step_tokens: int = 512
     max_prefill_share: int = 256
+    prefill_stretch: float | None = 1.8
     max_queued: int = 256
     max_queued_tokens: int | None = None
     max_queue_wait: float | None = None
@@ -112,6 +116,9 @@ class EngineConfig:
                 raise ValueError(f"{name} must be {listed}, not {getattr(self, name)!r}")
         if not _is_number(self.watermark) or not 0 <= self.watermark < 1:
             raise ValueError(f"watermark must be at least 0 and below 1, not {self.watermark!r}")
+        stretch = self.prefill_stretch
+        if stretch is not None and not (_is_number(stretch) and stretch > 1):
+            raise ValueError(f"prefill_stretch must be a number above 1, not {stretch!r}")
         wait = self.max_queue_wait
         if wait is not None and not (_is_number(wait) and wait > 0):
             raise ValueError(f"max_queue_wait must be a number of seconds above 0, not {wait!r}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import Struct
+
 __all__ = [
     "EngineStats",
     "FinishReason",
@@ -21,10 +23,10 @@ __all__ = [
     "WaitingRecord",
 ]
 
-FinishReason = Literal["stop", "stop_sequence", "length", "error", "refused", "deadline"]
+FinishReason = Literal["stop", "stop_sequence", "length", "error", "refused", "deadline", "invalid"]
 """`stop`: the model ended its turn. `stop_sequence`: a caller's stop string or token came.
 `refused`: too many waited before it, or it waited too long; nothing was computed.
-`deadline`: its caller's deadline passed."""
+`deadline`: its caller's deadline passed. `invalid`: it asks for what cannot be run."""
 
 GrammarKind = Literal["json_schema", "regex", "choice", "lark"]
 
@@ -114,8 +116,7 @@ class GenerateRequest:
     deadline: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenLogprob:
+class TokenLogprob(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A token's natural log-probability, and those of the likeliest in its place."""
 
     token_id: int
@@ -123,8 +124,7 @@ class TokenLogprob:
     top: tuple[tuple[int, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageTimes:
+class StageTimes(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Seconds a sequence spent in each stage of the engine; `None`: not reached."""
 
     queue: float | None = None
@@ -132,8 +132,7 @@ class StageTimes:
     decode: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SequenceUpdate:
+class SequenceUpdate(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What one step added to one sequence.
 
     Args:
@@ -143,22 +142,22 @@ class SequenceUpdate:
         num_cached_tokens: Prompt tokens that were read from the prefix cache.
         finish_reason: `None` while it runs.
         stop_sequence: The caller's stop string that came.
-        error: Why it ended, when `finish_reason` is `error`.
+        error: Why it ended, when `finish_reason` is `error` or `invalid`.
         logprobs: Of each of `token_ids`, where they were asked for.
         prompt_logprobs: Of the prompt's tokens but the first, in the first update.
     """
 
     id: str
     text: str = ""
-    token_ids: list[int] = field(default_factory=list)
+    token_ids: list[int] = []
     num_output_tokens: int = 0
     num_cached_tokens: int = 0
     times: StageTimes = StageTimes()
     finish_reason: FinishReason | None = None
     stop_sequence: str | None = None
     error: str | None = None
-    logprobs: list[TokenLogprob] = field(default_factory=list)
-    prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = []
+    prompt_logprobs: list[TokenLogprob] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from benchmarks import (
     first_call,
     gate,
     load,
+    numerics,
     paths,
     prefix,
     scripted,
@@ -105,6 +106,16 @@ def test_our_engine_decodes_as_many_steps_as_are_timed():
 
     assert tokens == 2 * 5
     assert seconds > 0
+
+
+@pytest.mark.smollm2
+def test_default_numerics_stay_close_to_fp32():
+    outcome = numerics.run(numerics.QUICK, silent)
+
+    assert outcome.is_held
+    assert len([one for one in outcome.figures if one.bar == 0.01]) == 2
+    assert figure_named(outcome, "weights fp32, KV fp32, whole: mean KL to fp32").value < 1e-7
+    assert all(0 < one.value < 0.05 for one in outcome.figures if "KV bf16" in one.name)
 
 
 @pytest.mark.redis

@@ -31,9 +31,10 @@ LINES = {
         downloads kernels kv
         models
         engine scripted
-        processes
+        llm processes
         api
         gateway
+        explain
         __init__ __main__ pytest_plugin
         """,
 }
@@ -75,16 +76,19 @@ PLACES = {
         "rich": "cli/",
     },
     "server_reference": {
-        "msgspec": "processes/ api/ gateway/ scripted/",
+        "msgspec": "core.py processes/ api/ gateway/ scripted/",
         "httptools": "scripted/http1.py scripted/upstream.py",
         "h2": "scripted/http2_wire.py",
         "trustme": "scripted/tls.py",
-        "torch": "kernels/ models/ engine/ processes/worker.py",
+        "torch": "kernels/ models/ engine/ llm.py processes/worker.py",
         "triton": "kernels/",
         "numpy": "kernels/ models/ engine/",
         "gguf": "models/",
-        "tokenizers": "models/tokenizer.py",
+        "safetensors": "models/checkpoint_models.py",
+        "tokenizers": "models/tokenizer.py models/tokenizer_files.py",
+        "huggingface_hub": "downloads/hub.py",
         "jinja2": "models/chat_template.py",
+        "llguidance": "engine/grammar.py",
         "fastapi": "api/ gateway/",
         "starlette": "api/ gateway/",
         "hypercorn": "gateway/",
@@ -94,10 +98,11 @@ PLACES = {
 
 # What the front process imports or what only counts: no torch there, nor in anything they import.
 WITHOUT_TORCH = """
-    config.py core.py credentials.py kv/ scripted/ api/ gateway/
+    config.py core.py credentials.py explain.py kv/ scripted/ api/ gateway/
     engine/scheduler.py engine/step.py engine/trace.py engine/fair_queue.py engine/admission.py
     engine/books.py engine/pacing.py engine/detokenizer.py processes/process.py downloads/
-    models/tokenizer.py models/chat_template.py models/registry.py
+    models/tokenizer.py models/chat_template.py models/registry.py models/checkpoint.py
+    models/tokenizer_files.py
     """.split()
 
 # What `import smartclient` loads none of.

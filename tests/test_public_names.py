@@ -40,7 +40,7 @@ NAMES = {
         Boilerplate BoilerplateReport Calibrator DownloadError Fitted Repeated SummaryError
         TokenCount TooLongError boilerplate count countable download exact fit
         """,
-    "server_reference": "scripted start",
+    "server_reference": "LLM SamplingParams scripted start",
     "server_reference.scripted": """
         Admin Answer Authority ErrorAnswer Fault ManualClock Observer Provider Received Recorder
         Replay Rule ScriptedServer ToolCall Usage fault faults_at greeting json_reply rule

@@ -8,16 +8,24 @@ Source: Anthropic API reference, "Messages", "Streaming messages" and "Errors".
 
 from __future__ import annotations
 
+from .anthropic_replies import MessageWriter, whole
+from .anthropic_tools import (
+    read_choice,
+    read_results,
+    read_tools,
+    read_turn_with_calls,
+)
 from .chat import ChatRequest, Message
-from .errors import ApiError, error_body, shortened
-from .events import EndReason, Finished, Started, TextDelta
+from .errors import shortened
 from .fields import Bounds, Fields, Neutral, TextBlocks, read_object
-from .wire import Answer, StreamWriter, encode, sse
+from .tools import check_results, schema_source
+from .wire import Answer, StreamWriter, encode
 
 __all__ = [
     "BOUNDS",
     "IGNORED",
     "NOT_IMPLEMENTED",
+    "OUTPUT_CONFIG",
     "ROLES",
     "TEXT",
     "AnthropicMessages",
@@ -39,13 +47,12 @@ NOT_IMPLEMENTED: Neutral = {
     "context_management": (),
     "diagnostics": (),
     "mcp_servers": ([],),
-    "output_config": ({},),
-    "output_format": (),
     "speed": ("standard",),
     "thinking": ({"type": "disabled"},),
-    "tool_choice": (),
-    "tools": ([],),
 }
+
+OUTPUT_CONFIG: Neutral = {"effort": ("high",), "task_budget": ()}
+"""Fields of `output_config` besides `format`."""
 
 BOUNDS: dict[str, Bounds] = {
     "max_tokens": Bounds(0),
@@ -60,10 +67,14 @@ _KNOWN = (
     "max_tokens",
     "messages",
     "model",
+    "output_config",
+    "output_format",
     "stop_sequences",
     "stream",
     "system",
     "temperature",
+    "tool_choice",
+    "tools",
     "top_k",
     "top_p",
     *IGNORED,
@@ -75,15 +86,7 @@ _BLOCKS = (
     "search_result",
     "server_tool_use",
     "thinking",
-    "tool_result",
-    "tool_use",
 )
-_STOP_REASONS: dict[EndReason, str] = {
-    "stop": "end_turn",
-    "stop_sequence": "stop_sequence",
-    "length": "max_tokens",
-    "context": "model_context_window_exceeded",
-}
 
 
 def read_request(body: bytes, *, counting: bool = False) -> ChatRequest:
@@ -101,13 +104,14 @@ def read_request(body: bytes, *, counting: bool = False) -> ChatRequest:
         fields.required("max_tokens", max_tokens)
     if max_tokens == 0 and stream:
         raise fields.wrong("max_tokens", "must be at least 1 with stream; 0 only fills the cache")
-    messages = _messages(fields)
-    prefill = messages.pop()["content"] if messages[-1]["role"] == "assistant" else ""
-    if not messages:
-        raise fields.wrong("messages", "must hold a user message, not only the answer's start")
-    system = fields.content("system", refused=(), text=TEXT)
-    if system:
-        messages.insert(0, {"role": "system", "content": system})
+    messages, prefill = _messages(fields)
+    tools = read_tools(fields)
+    choice = read_choice(fields, tools)
+    schema = _output_schema(fields)
+    if prefill and (schema is not None or choice.mode == "required"):
+        raise fields.wrong(
+            "messages", "may not end with the answer's start where its form is prescribed"
+        )
     return ChatRequest(
         model=model,
         messages=messages,
@@ -117,43 +121,64 @@ def read_request(body: bytes, *, counting: bool = False) -> ChatRequest:
         top_k=fields.integer("top_k", BOUNDS["top_k"]) or None,
         top_p=fields.number("top_p", BOUNDS["top_p"], default=1.0),
         stop=fields.stops("stop_sequences"),
+        tools=tools,
+        tool_choice=choice,
+        output_schema=schema,
+        output_field="output_config.format" if fields.value("output_config") else "output_format",
         stream=stream,
     )
 
 
-def _messages(fields: Fields) -> list[Message]:
+def _output_schema(fields: Fields) -> str | None:
+    """The schema that the answer must match: its newer place, or its older one."""
+    config = fields.object("output_config")
+    if config is not None:
+        config.check(("format",), neutral=OUTPUT_CONFIG)
+    newer = None if config is None else config.object("format")
+    older = fields.object("output_format")
+    if newer is not None and older is not None:
+        raise fields.wrong("output_format", "may not stand beside output_config.format; give one")
+    format = newer or older
+    if format is None:
+        return None
+    format.check(("type", "schema"), neutral={})
+    format.one_of("type", ("json_schema",))
+    return schema_source(format.required("schema", format.mapping("schema")))
+
+
+def _messages(fields: Fields) -> tuple[list[Message], str]:
+    """The conversation, and the answer's start if it ends with that."""
     turns = fields.required("messages", fields.objects("messages"))
     if not turns:
         raise fields.wrong("messages", "must hold at least one message")
-    messages = [_message(turn) for turn in turns]
-    for turn, message in zip(turns[:-1], messages[:-1], strict=True):
-        if not message["content"]:
-            raise turn.wrong("content", "must not be empty")
-    if not messages[-1]["content"] and messages[-1]["role"] == "user":
-        raise turns[-1].wrong("content", "must not be empty")
-    return messages
+    messages = [message for turn in turns for message in _turn(turn, is_last=turn is turns[-1])]
+    check_results(messages, fields, "messages")
+    prefill = messages.pop()["content"] if messages[-1]["role"] == "assistant" else ""
+    if not messages:
+        raise fields.wrong("messages", "must hold a user message, not only the answer's start")
+    system = fields.content("system", refused=(), text=TEXT)
+    if system:
+        messages.insert(0, {"role": "system", "content": system})
+    return messages, prefill
 
 
-def _message(turn: Fields) -> Message:
+def _turn(turn: Fields, *, is_last: bool) -> list[Message]:
     turn.check(("role", "content"), neutral={})
     role = turn.required("role", turn.text("role"))
     if role not in ROLES:
         hint = "; put it into the field system" if role == "system" else ""
         roles = " or ".join(map(repr, ROLES))
         raise turn.wrong("role", f"must be {roles}, not {shortened(role)!r}{hint}")
-    content = turn.required("content", turn.content("content", refused=_BLOCKS, text=TEXT))
-    return {"role": role, "content": content}
-
-
-def _usage(started: Started, output_tokens: int) -> dict[str, object]:
-    """Counts with every key that clients look for; `input_tokens` leaves cached ones out."""
-    return {
-        "input_tokens": started.input_tokens - started.cache_read,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": started.cache_read,
-        "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
-        "output_tokens": output_tokens,
-    }
+    if isinstance(turn.required("content", turn.value("content")), str):
+        messages = [{"role": role, "content": turn.text("content")}]
+    elif role == "user":
+        messages = read_results(turn, TEXT, refused=_BLOCKS)
+    else:
+        messages = read_turn_with_calls(turn, TEXT, refused=_BLOCKS)
+    is_prefill = is_last and role == "assistant"
+    if not (is_prefill or any(one["content"] or len(one) > 2 for one in messages)):
+        raise turn.wrong("content", "must not be empty")
+    return messages
 
 
 class AnthropicMessages:
@@ -163,72 +188,7 @@ class AnthropicMessages:
         return read_request(body)
 
     def reply(self, answer: Answer, request: ChatRequest, request_id: str) -> bytes:
-        message = _message_object(request, request_id)
-        if answer.text:
-            message["content"] = [{"type": "text", "text": answer.text}]
-        message["stop_reason"] = _STOP_REASONS[answer.finished.reason]
-        message["stop_sequence"] = answer.finished.stop_sequence
-        message["usage"] = _usage(answer.started, answer.finished.output_tokens)
-        return encode(message)
+        return encode(whole(answer, request, request_id))
 
     def writer(self, request: ChatRequest, request_id: str) -> StreamWriter:
-        return _Writer(request, request_id)
-
-
-def _message_object(request: ChatRequest, request_id: str) -> dict[str, object]:
-    return {
-        "id": request_id.replace("req_", "msg_", 1),
-        "type": "message",
-        "role": "assistant",
-        "model": request.model,
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-    }
-
-
-class _Writer:
-    """message_start, ping, one content block if there is text, message_delta, message_stop."""
-
-    def __init__(self, request: ChatRequest, request_id: str) -> None:
-        self._request = request
-        self._request_id = request_id
-        self._started = Started(0, 0)
-        self._block_open = False
-
-    def started(self, event: Started) -> bytes:
-        self._started = event
-        message = _message_object(self._request, self._request_id)
-        message["usage"] = _usage(event, 0)
-        return _event("message_start", {"message": message}) + self.ping()
-
-    def text(self, event: TextDelta) -> bytes:
-        delta = {"type": "text_delta", "text": event.text}
-        written = _event("content_block_delta", {"index": 0, "delta": delta})
-        if self._block_open:
-            return written
-        self._block_open = True
-        block = {"type": "text", "text": ""}
-        return _event("content_block_start", {"index": 0, "content_block": block}) + written
-
-    def finished(self, event: Finished) -> bytes:
-        delta = {
-            "stop_reason": _STOP_REASONS[event.reason],
-            "stop_sequence": event.stop_sequence,
-        }
-        usage = _usage(self._started, event.output_tokens)
-        closing = _event("content_block_stop", {"index": 0}) if self._block_open else b""
-        return closing + _event("message_delta", {"delta": delta, "usage": usage})
-
-    def end(self) -> bytes:
-        return _event("message_stop", {})
-
-    def failed(self, error: ApiError) -> bytes:
-        return sse(error_body(error, "anthropic", self._request_id), event="error")
-
-    def ping(self) -> bytes:
-        return _event("ping", {})
-
-
-def _event(name: str, fields: dict[str, object]) -> bytes:
-    return sse(encode({"type": name, **fields}), event=name)
+        return MessageWriter(request, request_id)

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from . import anthropic_messages, health, models, openapi
+from . import anthropic_messages, health, models, openapi, steps
 from .anthropic_messages import AnthropicMessages
 from .chat import ChatRequest
 from .errors import ApiError, Shape, error_response, shape_of, shortened
@@ -54,6 +54,7 @@ def create_app(service: Service) -> FastAPI:
             Route("/v1/models", routes.list_models),
             Route("/v1/models/{name:path}", routes.one_model),
             Route("/openapi.json", routes.openapi),
+            Route("/debug/steps", routes.steps),
             Route("/health", routes.health),
             Route("/health/live", routes.live),
             Route("/health/ready", routes.health),
@@ -113,6 +114,11 @@ class _Routes:
 
     async def openapi(self, request: Request) -> Response:
         return _json(openapi.describe(self._service.model()))
+
+    async def steps(self, request: Request) -> Response:
+        last = steps.read_last(request.query_params.get("last"))
+        engines = await self._service.steps(last)
+        return _json(steps.describe(engines, is_admin=request.scope["state"]["is_admin"]))
 
     async def health(self, request: Request) -> Response:
         state = self._service.health()

@@ -36,6 +36,7 @@ ErrorKind = Literal[
     "rate_limited",
     "overloaded",
     "internal",
+    "deadline",
 ]
 
 Shape = Literal["anthropic", "openai"]
@@ -96,6 +97,7 @@ _ROWS: Mapping[ErrorKind, _Row] = {
     "rate_limited": _Row(429, "rate_limit_error", 429, "rate_limit_error", "rate_limit_exceeded"),
     "overloaded": _Row(529, "overloaded_error", 503, "server_error", "server_is_overloaded"),
     "internal": _Row(500, "api_error", 500, "server_error", None),
+    "deadline": _Row(504, "timeout_error", 504, "server_error", "deadline_exceeded"),
 }
 
 

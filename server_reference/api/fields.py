@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from .errors import ApiError, shortened
 
-__all__ = ["LONGEST_STOP", "MOST_STOPS", "Bounds", "Fields", "Neutral", "TextBlocks", "read_object"]
+__all__ = [
+    "LONGEST_STOP",
+    "MOST_STOPS",
+    "VOCABULARY",
+    "Bounds",
+    "Fields",
+    "Neutral",
+    "TextBlocks",
+    "read_object",
+]
 
 Neutral = Mapping[str, tuple[object, ...]]
 """Fields that are not implemented, each with the values that change nothing."""
@@ -23,8 +32,8 @@ T = TypeVar("T")
 class Bounds:
     """What a number may be, both ends included; `None` is no upper end."""
 
-    minimum: int
-    maximum: int | None = None
+    minimum: float
+    maximum: float | None = None
 
     def __contains__(self, value: float) -> bool:
         return self.minimum <= value and (self.maximum is None or value <= self.maximum)
@@ -32,6 +41,10 @@ class Bounds:
     def __str__(self) -> str:
         most = self.maximum
         return f"at least {self.minimum}" if most is None else f"from {self.minimum} to {most}"
+
+
+VOCABULARY = Bounds(0, 2**31 - 1)
+"""What a token's id may be before it is known how many the model has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +174,21 @@ class Fields:
         value = self._fields.get(name)
         return None if value is None else Fields(value, self.path(name))
 
+    def mapping(self, name: str) -> dict[str, Any] | None:
+        """The field as an object, whatever it holds."""
+        value = self._fields.get(name)
+        if value is None or isinstance(value, dict):
+            return value
+        raise self.wrong(name, f"must be an object, not {_kind(value)}")
+
+    def one_of(self, name: str, values: Sequence[str]) -> str:
+        """The field, which is required, as one of `values`."""
+        given = self.required(name, self.text(name))
+        if given not in values:
+            listed = " or ".join(map(repr, values))
+            raise self.wrong(name, f"must be {listed}, not {shortened(given)!r}")
+        return given
+
     def stops(self, name: str, *, or_one: bool = False) -> tuple[str, ...]:
         """The field as stop strings, neither too many nor too long.
 
@@ -191,10 +219,15 @@ class Fields:
         value = self._fields.get(name)
         if value is None or isinstance(value, str):
             return value
+        blocks = self.blocks(name)
+        return "\n".join(block.text_block(refused, text) for block in blocks)
+
+    def blocks(self, name: str) -> list[Fields]:
+        """The field as an array of blocks, which could have been a string."""
+        value = self._fields.get(name)
         if not isinstance(value, list):
             raise self.wrong(name, f"must be a string or an array of blocks, not {_kind(value)}")
-        blocks = self.objects(name) or []
-        return "\n".join(block._text_block(set(refused), text) for block in blocks)
+        return self.objects(name) or []
 
     def required(self, name: str, value: T | None) -> T:
         """`value`, or the complaint that the field is missing."""
@@ -202,7 +235,8 @@ class Fields:
             raise self.wrong(name, "is required")
         return value
 
-    def _text_block(self, refused: set[str], text: TextBlocks) -> str:
+    def text_block(self, refused: Iterable[str], text: TextBlocks) -> str:
+        """The text of the block that these fields are."""
         kind = self.required("type", self.text("type"))
         if kind in refused:
             raise self.wrong("type", f"{kind!r} is not implemented by this server; send text")

@@ -11,17 +11,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from .chat import ChatRequest, Message
-from .errors import ApiError, openai_error, shortened
-from .events import EndReason, Finished, Started, TextDelta
+from .errors import shortened
 from .fields import Bounds, Fields, Neutral, TextBlocks, read_object
-from .wire import Answer, StreamWriter, encode, sse
+from .openai_responses_replies import Response, ResponseWriter
+from .openai_tools import read_arguments, read_choice, read_format, read_tools
+from .tools import call, check_results
+from .wire import Answer, StreamWriter, encode
 
 __all__ = [
     "BOUNDS",
+    "CALLER",
     "IGNORED",
     "INPUT_TEXT",
+    "ITEM_FIELDS",
     "MESSAGE_FIELDS",
     "NOT_IMPLEMENTED",
     "OPTIONS",
@@ -34,7 +39,6 @@ __all__ = [
 IGNORED = (
     "max_tool_calls",
     "metadata",
-    "parallel_tool_calls",
     "prompt_cache_key",
     "prompt_cache_retention",
     "safety_identifier",
@@ -54,8 +58,6 @@ NOT_IMPLEMENTED: Neutral = {
     "previous_response_id": (),
     "prompt": (),
     "store": (False,),
-    "tool_choice": ("auto", "none"),
-    "tools": ([],),
     "top_logprobs": (0,),
     "truncation": ("disabled",),
 }
@@ -82,7 +84,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], Neutral]] = {
         },
     ),
     "stream_options": (("include_obfuscation",), {}),
-    "text": ((), {"format": ({"type": "text"},), "verbosity": ("medium",)}),
+    "text": (("format",), {"verbosity": ("medium",)}),
 }
 """Objects whose fields are ignored, or not implemented with these neutral values."""
 
@@ -91,8 +93,11 @@ _KNOWN = (
     "instructions",
     "max_output_tokens",
     "model",
+    "parallel_tool_calls",
     "stream",
     "temperature",
+    "tool_choice",
+    "tools",
     "top_p",
     *IGNORED,
     *OPTIONS,
@@ -104,7 +109,12 @@ ROLES = {"system": "system", "developer": "system", "user": "user", "assistant":
 _MARK = "prompt_cache_breakpoint"
 INPUT_TEXT = TextBlocks("input_text", _MARK, {})
 OUTPUT_TEXT = TextBlocks("output_text", _MARK, {"annotations": ([],), "logprobs": ([],)})
-_CUT: tuple[EndReason, ...] = ("length", "context")
+ITEM_FIELDS = {
+    "function_call": ("arguments", "call_id", "id", "name", "status", "type"),
+    "function_call_output": ("call_id", "id", "output", "status", "type"),
+}
+"""Items of the input besides messages, each with its fields."""
+CALLER: Neutral = {"async": (False,), "caller": ({"type": "direct"},), "namespace": ()}
 
 
 def read_request(body: bytes) -> ChatRequest:
@@ -120,16 +130,29 @@ def read_request(body: bytes) -> ChatRequest:
     messages = _messages(fields)
     if instructions:
         messages.insert(0, {"role": "system", "content": instructions})
+    tools = read_tools(fields, nested=False)
+    text = fields.object("text")
+    format = None if text is None else text.object("format")
     return ChatRequest(
         model=fields.required("model", fields.text("model")),
         messages=messages,
         max_tokens=fields.integer("max_output_tokens", BOUNDS["max_output_tokens"]),
         temperature=fields.number("temperature", BOUNDS["temperature"], default=1.0),
         top_p=fields.number("top_p", BOUNDS["top_p"], default=1.0),
+        tools=tools,
+        tool_choice=read_choice(fields, tools, nested=False),
+        output_schema=None if format is None else read_format(format, nested=False),
+        output_field="text.format",
         stream=fields.flag("stream"),
-        instructions=instructions,
+        repeated=_repeated(fields),
         messages_field="input",
     )
+
+
+def _repeated(fields: Fields) -> dict[str, Any]:
+    """Fields of the request that the response repeats, where they were given."""
+    names = ("instructions", "parallel_tool_calls", "text", "tool_choice", "tools")
+    return {name: value for name in names if (value := fields.value(name)) is not None}
 
 
 def _check_options(fields: Fields) -> None:
@@ -148,15 +171,33 @@ def _messages(fields: Fields) -> list[Message]:
     items = fields.objects("input")
     if not items:
         raise fields.wrong("input", "must hold at least one message")
-    return [_message(item) for item in items]
+    messages: list[Message] = []
+    for item in items:
+        _add(messages, item)
+    check_results(messages, fields, "input")
+    return messages
+
+
+def _add(messages: list[Message], item: Fields) -> None:
+    """Add an item's message; a call belongs to the assistant's message before it."""
+    kind = item.text("type") or "message"
+    if kind == "message":
+        messages.append(_message(item))
+    elif kind == "function_call":
+        if not messages or messages[-1]["role"] != "assistant":
+            messages.append({"role": "assistant", "content": ""})
+        messages[-1].setdefault("tool_calls", []).append(_call(item))
+    elif kind == "function_call_output":
+        messages.append(_result(item))
+    else:
+        raise item.wrong(
+            "type",
+            f"{shortened(kind)!r} is not implemented by this server; "
+            f"send messages and function calls",
+        )
 
 
 def _message(item: Fields) -> Message:
-    kind = item.text("type") or "message"
-    if kind != "message":
-        raise item.wrong(
-            "type", f"{shortened(kind)!r} is not implemented by this server; send messages"
-        )
     role = item.required("role", item.text("role"))
     if role not in ROLES:
         raise item.wrong("role", f"must be one of {', '.join(ROLES)}, not {shortened(role)!r}")
@@ -166,14 +207,21 @@ def _message(item: Fields) -> Message:
     return {"role": ROLES[role], "content": content}
 
 
-def _usage(started: Started, output_tokens: int) -> dict[str, object]:
-    """Counts; `input_tokens` has cached ones in it."""
+def _call(item: Fields) -> dict[str, Any]:
+    item.check(ITEM_FIELDS["function_call"], neutral=CALLER)
+    return call(
+        item.required("call_id", item.text("call_id")),
+        item.required("name", item.text("name")),
+        read_arguments(item.required("arguments", item.text("arguments"))),
+    )
+
+
+def _result(item: Fields) -> Message:
+    item.check(ITEM_FIELDS["function_call_output"], neutral=CALLER)
     return {
-        "input_tokens": started.input_tokens,
-        "input_tokens_details": {"cached_tokens": started.cache_read, "cache_write_tokens": 0},
-        "output_tokens": output_tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": started.input_tokens + output_tokens,
+        "role": "tool",
+        "tool_call_id": item.required("call_id", item.text("call_id")),
+        "content": item.required("output", item.content("output", refused=_PARTS, text=INPUT_TEXT)),
     }
 
 
@@ -191,156 +239,11 @@ class OpenAIResponses:
         return read_request(body)
 
     def reply(self, answer: Answer, request: ChatRequest, request_id: str) -> bytes:
-        response = _Response(request, request_id, created_at=int(self._now()))
-        return encode(response.ended(answer.started, answer.finished, answer.text))
+        (choice,) = answer.choices.values()
+        return encode(self._response(request, request_id).ended(answer.started, choice))
 
     def writer(self, request: ChatRequest, request_id: str) -> StreamWriter:
-        return _Writer(_Response(request, request_id, created_at=int(self._now())))
+        return ResponseWriter(self._response(request, request_id))
 
-
-class _Response:
-    """One response, as it stands at each point of its life."""
-
-    def __init__(self, request: ChatRequest, request_id: str, *, created_at: int) -> None:
-        self._request = request
-        self._id = request_id.replace("req_", "resp_", 1)
-        self.item_id = request_id.replace("req_", "msg_", 1)
-        self._created_at = created_at
-
-    def in_progress(self) -> dict[str, object]:
-        return self._fields("in_progress")
-
-    def ended(self, started: Started, finished: Finished, text: str) -> dict[str, object]:
-        status = _status(finished)
-        details = {"reason": "max_output_tokens"} if status == "incomplete" else None
-        return self._fields(
-            status,
-            incomplete_details=details,
-            output=[self.item(status, text)],
-            usage=_usage(started, finished.output_tokens),
-        )
-
-    def failed(self, error: ApiError, text: str | None) -> dict[str, object]:
-        """Args: text: What had come; `None` before anything had."""
-        described = openai_error(error)
-        described["code"] = described["code"] or described["type"]
-        output = [] if text is None else [self.item("incomplete", text)]
-        return self._fields("failed", error=described, output=output)
-
-    def item(self, status: str, text: str | None) -> dict[str, object]:
-        """The one message of the output; without its part when `text` is `None`."""
-        return {
-            "id": self.item_id,
-            "type": "message",
-            "status": status,
-            "role": "assistant",
-            "content": [] if text is None else [_part(text)],
-        }
-
-    def _fields(self, status: str, **known: object) -> dict[str, object]:
-        request = self._request
-        fields: dict[str, object] = {
-            "id": self._id,
-            "object": "response",
-            "created_at": self._created_at,
-            "status": status,
-            "background": False,
-            "error": None,
-            "incomplete_details": None,
-            "instructions": request.instructions,
-            "max_output_tokens": request.max_tokens,
-            "max_tool_calls": None,
-            "metadata": {},
-            "model": request.model,
-            "output": [],
-            "parallel_tool_calls": True,
-            "previous_response_id": None,
-            "reasoning": {"effort": None, "summary": None},
-            "service_tier": "default",
-            "store": False,
-            "temperature": request.temperature,
-            "text": {"format": {"type": "text"}, "verbosity": "medium"},
-            "tool_choice": "auto",
-            "tools": [],
-            "top_logprobs": 0,
-            "top_p": request.top_p,
-            "truncation": "disabled",
-            "usage": None,
-            "user": None,
-        }
-        return fields | known
-
-
-class _Writer:
-    """The response's start, one message with one part of text, the response's end.
-
-    Every event is numbered from 0, without a gap.
-    """
-
-    def __init__(self, response: _Response) -> None:
-        self._response = response
-        self._num_events = 0
-        self._started: Started | None = None
-        self._finished = Finished("stop", 0)
-        self._pieces: list[str] = []
-        self._place = {"item_id": response.item_id, "output_index": 0, "content_index": 0}
-
-    def started(self, event: Started) -> bytes:
-        self._started = event
-        item = self._response.item("in_progress", None)
-        return (
-            self._opening()
-            + self._event("response.output_item.added", output_index=0, item=item)
-            + self._event("response.content_part.added", **self._place, part=_part(""))
-        )
-
-    def text(self, event: TextDelta) -> bytes:
-        self._pieces.append(event.text)
-        return self._event(
-            "response.output_text.delta", **self._place, delta=event.text, logprobs=[]
-        )
-
-    def finished(self, event: Finished) -> bytes:
-        self._finished = event
-        text, place = "".join(self._pieces), self._place
-        item = self._response.item(_status(event), text)
-        return (
-            self._event("response.output_text.done", **place, text=text, logprobs=[])
-            + self._event("response.content_part.done", **place, part=_part(text))
-            + self._event("response.output_item.done", output_index=0, item=item)
-        )
-
-    def end(self) -> bytes:
-        assert self._started is not None
-        text = "".join(self._pieces)
-        response = self._response.ended(self._started, self._finished, text)
-        return self._event(f"response.{_status(self._finished)}", response=response)
-
-    def failed(self, error: ApiError) -> bytes:
-        # A stream whose headers left before anything came has not begun yet.
-        opening = b"" if self._num_events else self._opening()
-        text = None if self._started is None else "".join(self._pieces)
-        response = self._response.failed(error, text)
-        return opening + self._event("response.failed", response=response)
-
-    def ping(self) -> bytes:
-        return b": ping\n\n"
-
-    def _opening(self) -> bytes:
-        response = self._response.in_progress()
-        return self._event("response.created", response=response) + self._event(
-            "response.in_progress", response=response
-        )
-
-    def _event(self, name: str, **fields: object) -> bytes:
-        head = {"type": name, "sequence_number": self._num_events}
-        self._num_events += 1
-        return sse(encode(head | fields), event=name)
-
-
-def _part(text: str) -> dict[str, object]:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-
-
-def _status(finished: Finished) -> str:
-    return "incomplete" if finished.reason in _CUT else "completed"
+    def _response(self, request: ChatRequest, request_id: str) -> Response:
+        return Response(request, request_id, created_at=int(self._now()))

@@ -13,7 +13,8 @@ from importlib.metadata import version
 from typing import Literal, TypeAlias
 
 from .errors import ErrorKind, Shape, error_types
-from .openapi_bodies import BODIES, Schema, object_of
+from .openapi_bodies import BODIES
+from .openapi_parts import Schema, object_of
 from .service import ModelCard
 
 __all__ = ["describe"]
@@ -28,7 +29,13 @@ _MAYBE: Schema = {"type": ["string", "null"]}
 # A method that a path does not take is 405 everywhere, and no operation of the path.
 _UNREAD: Sequence[ErrorKind] = ("timed_out", "too_large")
 _GET_REFUSALS: Sequence[ErrorKind] = ("unauthenticated", "not_found", *_UNREAD, "internal")
-_REFUSALS: Sequence[ErrorKind] = ("invalid", *_GET_REFUSALS, "rate_limited", "overloaded")
+_REFUSALS: Sequence[ErrorKind] = (
+    "invalid",
+    *_GET_REFUSALS,
+    "rate_limited",
+    "overloaded",
+    "deadline",
+)
 
 
 def describe(card: ModelCard) -> dict[str, object]:
@@ -47,6 +54,7 @@ def describe(card: ModelCard) -> dict[str, object]:
             "responses": _refusals(),
             "securitySchemes": {
                 "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+                "admin": {"type": "apiKey", "in": "header", "name": "x-admin-key"},
                 "bearer": {"type": "http", "scheme": "bearer"},
             },
         },
@@ -100,8 +108,22 @@ def _other_paths(card: ModelCard) -> dict[str, object]:
         }
         for path, (name, schema) in answers.items()
     }
+    paths["/debug/steps"] = {"get": _steps()}
     probes = ("/health", "/health/live", "/health/ready")
     return paths | {path: {"get": _probe(path)} for path in probes}
+
+
+def _steps() -> dict[str, object]:
+    """What the engines did last: for the admin."""
+    engine = {"type": ["array", "null"]}
+    body = object_of({"engines": {"type": "array", "items": engine}}, required=["engines"])
+    last = {"name": "last", "in": "query", "schema": {"type": "integer", "minimum": 1}}
+    return {
+        "operationId": "debugSteps",
+        "parameters": [last],
+        "security": [{"admin": []}, {"bearer": []}],
+        "responses": _responses("either", ("invalid", *_GET_REFUSALS), _json(body)),
+    }
 
 
 def _probe(path: str) -> dict[str, object]:
@@ -145,7 +167,7 @@ def _refusals() -> dict[str, object]:
             "content": _json({"anyOf": [_error(kind, shape) for shape in _shapes(caller)]}),
         }
         for caller in callers
-        for kind in (_GET_REFUSALS if caller == "either" else _REFUSALS)
+        for kind in (("invalid", *_GET_REFUSALS) if caller == "either" else _REFUSALS)
     }
 
 

@@ -1,25 +1,43 @@
 """What each endpoint takes, as JSON schemas: from the tables that requests are checked with.
 
-That a prompt is too long for the model, no schema says.
+That a prompt is too long for the model, that it has no such token, or that results match calls,
+no schema says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
 
 from . import anthropic_messages, openai_chat, openai_responses
-from .fields import LONGEST_STOP, MOST_STOPS, Bounds, Neutral, TextBlocks
+from .fields import LONGEST_STOP, MOST_STOPS, VOCABULARY, Bounds
+from .openapi_parts import (
+    FLAG,
+    MAYBE_TEXT,
+    NULL,
+    TEXT,
+    Schema,
+    content,
+    number,
+    object_of,
+    or_null,
+    passing,
+)
+from .openapi_tools import (
+    anthropic_choice,
+    anthropic_format,
+    anthropic_tools_of,
+    openai_call,
+    openai_choice,
+    openai_format,
+    openai_tools_of,
+    result_block,
+    use_block,
+)
 
-__all__ = ["BODIES", "Schema", "object_of"]
+__all__ = ["BODIES"]
 
-Schema: TypeAlias = Mapping[str, object]
-
-_TEXT: Schema = {"type": "string"}
-_FLAG: Schema = {"type": ["boolean", "null"]}
 _STOP: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_STOP}
 _STOPS: dict[str, object] = {"type": ["array", "null"], "items": _STOP, "maxItems": MOST_STOPS}
-_NULL: Schema = {"type": "null"}
 
 _STREAMS: Schema = {"properties": {"stream": {"const": True}}, "required": ["stream"]}
 _OPTIONS_ONLY_FOR_STREAMS: dict[str, object] = {
@@ -36,6 +54,24 @@ _ONE_LIMIT: dict[str, object] = {
         "required": list(openai_chat.LIMITS),
     }
 }
+_LOGPROBS: dict[str, object] = {
+    "allOf": [
+        {
+            "if": {
+                "properties": {"top_logprobs": {"type": "integer", "minimum": 1}},
+                "required": ["top_logprobs"],
+            },
+            "then": {"properties": {"logprobs": {"const": True}}, "required": ["logprobs"]},
+        },
+        {
+            "if": {
+                "properties": {"prompt_logprobs": {"type": "integer"}},
+                "required": ["prompt_logprobs"],
+            },
+            "then": {"not": _STREAMS},
+        },
+    ]
+}
 _MORE_THAN_A_PREFILL: dict[str, object] = {
     "anyOf": [
         {"minItems": 2},
@@ -44,74 +80,122 @@ _MORE_THAN_A_PREFILL: dict[str, object] = {
 }
 
 
-def object_of(
-    fields: Mapping[str, Schema], *, required: Sequence[str] = (), closed: bool = False
-) -> dict[str, object]:
-    """The schema of an object; `closed`: with no other fields."""
-    schema: dict[str, object] = {"type": "object", "properties": fields}
-    if required:
-        schema["required"] = list(required)
-    return schema | {"additionalProperties": False} if closed else schema
-
-
 def _message(model: str, *, counting: bool = False) -> Schema:
     known = anthropic_messages
-    content = _content(known.TEXT, least=1)
-    turn = object_of(
-        {"role": {"enum": list(known.ROLES)}, "content": content},
-        required=["role", "content"],
-        closed=True,
-    )
+    turns = [
+        object_of(
+            {
+                "role": {"const": role},
+                "content": {"anyOf": content(known.TEXT, block(known.TEXT), least=1)},
+            },
+            required=["role", "content"],
+            closed=True,
+        )
+        for role, block in zip(known.ROLES, (result_block, use_block), strict=True)
+    ]
+    config = {"format": anthropic_format(), **passing((), known.OUTPUT_CONFIG)}
+    messages = {"type": "array", "items": {"anyOf": turns}, "minItems": 1, **_MORE_THAN_A_PREFILL}
     fields = {
         **_sampling(known.BOUNDS),
-        **_passing(known.IGNORED, known.NOT_IMPLEMENTED),
+        **passing(known.IGNORED, known.NOT_IMPLEMENTED),
         "model": {"const": model},
-        "messages": {"type": "array", "items": turn, "minItems": 1, **_MORE_THAN_A_PREFILL},
+        "messages": messages,
+        "output_config": or_null(object_of(config, closed=True)),
+        "output_format": anthropic_format(),
         "stop_sequences": _STOPS,
-        "stream": _FLAG,
-        "system": {"anyOf": [*_alternatives(known.TEXT), _NULL]},
+        "stream": FLAG,
+        "system": {"anyOf": [*content(known.TEXT), NULL]},
+        "tool_choice": anthropic_choice(),
+        "tools": anthropic_tools_of(),
     }
     required = ["model", "messages"]
     if not counting:
         required.append("max_tokens")
-        fields["max_tokens"] = _number("integer", known.BOUNDS["max_tokens"])
+        fields["max_tokens"] = number("integer", known.BOUNDS["max_tokens"])
     return object_of(fields, required=required, closed=True) | _NO_EMPTY_STREAM
 
 
 def _chat(model: str) -> Schema:
     known = openai_chat
-    turn = object_of(
-        {
-            **_passing((), known.MESSAGE_FIELDS),
-            "role": {"enum": list(known.ROLES)},
-            "content": _content(known.TEXT),
-        },
-        required=["role", "content"],
-        closed=True,
-    )
-    options = {**_passing(known.STREAM_OPTIONS, {}), "include_usage": _FLAG}
+    options = {**passing(known.STREAM_OPTIONS, {}), "include_usage": FLAG}
+    bias = {
+        "type": ["object", "null"],
+        "additionalProperties": number(["number", "null"], known.BIAS),
+        "propertyNames": {"pattern": "^[0-9]{1,10}$"},
+        "maxProperties": known.MOST_BIASES,
+    }
+    ids = {"type": ["array", "null"], "items": number("integer", VOCABULARY)}
     fields = {
         **_sampling(known.BOUNDS),
-        **_passing(known.IGNORED, known.NOT_IMPLEMENTED),
+        **passing(known.IGNORED, known.NOT_IMPLEMENTED),
+        "ignore_eos": FLAG,
+        "logit_bias": bias,
+        "logprobs": FLAG,
         "model": {"const": model},
-        "messages": {"type": "array", "items": turn, "minItems": 1},
+        "messages": {"type": "array", "items": {"anyOf": _chat_turns()}, "minItems": 1},
+        "parallel_tool_calls": FLAG,
+        "response_format": openai_format(nested=True),
         "stop": {"anyOf": [_STOP, _STOPS]},
-        "stream": _FLAG,
-        "stream_options": {"anyOf": [object_of(options, closed=True), _NULL]},
+        "stop_token_ids": ids,
+        "stream": FLAG,
+        "stream_options": or_null(object_of(options, closed=True)),
+        "tool_choice": openai_choice(nested=True),
+        "tools": openai_tools_of(nested=True),
     }
     body = object_of(fields, required=["model", "messages"], closed=True)
-    return body | _ONE_LIMIT | _OPTIONS_ONLY_FOR_STREAMS
+    return body | _ONE_LIMIT | _OPTIONS_ONLY_FOR_STREAMS | _LOGPROBS
+
+
+def _chat_turns() -> list[Schema]:
+    known = openai_chat
+    words: Schema = {"anyOf": content(known.TEXT)}
+    plain = {
+        **passing((), known.MESSAGE_FIELDS),
+        "role": {"enum": list(known.ROLES)},
+        "content": words,
+    }
+    calls = plain | {
+        "role": {"const": "assistant"},
+        "content": or_null(words),
+        "tool_calls": {"type": "array", "items": openai_call(), "minItems": 1},
+    }
+    result: dict[str, Schema] = {"role": {"const": "tool"}, "tool_call_id": TEXT, "content": words}
+    return [
+        object_of(plain, required=["role", "content"], closed=True),
+        object_of(calls, required=["role", "tool_calls"], closed=True),
+        object_of(result | passing((), {"name": ()}), required=list(result), closed=True),
+    ]
 
 
 def _response(model: str) -> Schema:
     known = openai_responses
+    options = {name: passing(taken, neutral) for name, (taken, neutral) in known.OPTIONS.items()}
+    options["text"]["format"] = openai_format(nested=False)
+    items = {"type": "array", "items": {"anyOf": _response_items()}, "minItems": 1}
+    fields = {
+        **_sampling(known.BOUNDS),
+        **passing(known.IGNORED, known.NOT_IMPLEMENTED),
+        **{name: or_null(object_of(inner, closed=True)) for name, inner in options.items()},
+        "model": {"const": model},
+        "input": {"anyOf": [TEXT, items]},
+        "instructions": MAYBE_TEXT,
+        "parallel_tool_calls": FLAG,
+        "stream": FLAG,
+        "tool_choice": openai_choice(nested=False),
+        "tools": openai_tools_of(nested=False),
+    }
+    return object_of(fields, required=["model", "input"], closed=True) | _OPTIONS_ONLY_FOR_STREAMS
+
+
+def _response_items() -> list[Schema]:
+    known = openai_responses
     turns = [
         object_of(
             {
-                **_passing(("id", "status"), known.MESSAGE_FIELDS),
+                **passing(("id", "status"), known.MESSAGE_FIELDS),
                 "type": {"enum": ["message", None]},
                 "role": {"enum": roles},
-                "content": _content(text),
+                "content": {"anyOf": content(text)},
             },
             required=["role", "content"],
             closed=True,
@@ -121,21 +205,19 @@ def _response(model: str) -> Schema:
             (known.OUTPUT_TEXT, ["assistant"]),
         )
     ]
-    options = {
-        name: {"anyOf": [object_of(_passing(taken, neutral), closed=True), _NULL]}
-        for name, (taken, neutral) in known.OPTIONS.items()
+    read: dict[str, dict[str, Schema]] = {
+        "function_call": {"arguments": TEXT, "call_id": TEXT, "name": TEXT},
+        "function_call_output": {"call_id": TEXT, "output": {"anyOf": content(known.INPUT_TEXT)}},
     }
-    items = {"type": "array", "items": {"anyOf": turns}, "minItems": 1}
-    fields = {
-        **_sampling(known.BOUNDS),
-        **_passing(known.IGNORED, known.NOT_IMPLEMENTED),
-        **options,
-        "model": {"const": model},
-        "input": {"anyOf": [_TEXT, items]},
-        "instructions": {"type": ["string", "null"]},
-        "stream": _FLAG,
-    }
-    return object_of(fields, required=["model", "input"], closed=True) | _OPTIONS_ONLY_FOR_STREAMS
+    others = [
+        object_of(
+            {**passing(known.ITEM_FIELDS[kind], known.CALLER), **fields, "type": {"const": kind}},
+            required=["type", *fields],
+            closed=True,
+        )
+        for kind, fields in read.items()
+    ]
+    return [*turns, *others]
 
 
 BODIES: Mapping[str, Callable[[str], Schema]] = {
@@ -148,36 +230,10 @@ BODIES: Mapping[str, Callable[[str], Schema]] = {
 
 
 def _sampling(bounds: Mapping[str, Bounds]) -> dict[str, Schema]:
-    numbers = ("temperature", "top_p")
+    fractions = ("min_p", "temperature", "top_p")
     return {
-        name: _number(["number" if name in numbers else "integer", "null"], one)
+        name: number(
+            ["number" if name in fractions or "penalty" in name else "integer", "null"], one
+        )
         for name, one in bounds.items()
     }
-
-
-def _number(kind: str | list[str], bounds: Bounds) -> Schema:
-    schema: dict[str, object] = {"type": kind, "minimum": bounds.minimum}
-    return schema if bounds.maximum is None else schema | {"maximum": bounds.maximum}
-
-
-def _passing(ignored: Iterable[str], neutral: Neutral) -> dict[str, Schema]:
-    """Fields without effect: anything goes, or only what changes nothing."""
-    return {
-        **{name: {} for name in ignored},
-        **{name: {"enum": [*values, None]} for name, values in neutral.items()},
-    }
-
-
-def _content(text: TextBlocks, *, least: int = 0) -> Schema:
-    return {"anyOf": _alternatives(text, least=least)}
-
-
-def _alternatives(text: TextBlocks, *, least: int = 0) -> list[Schema]:
-    """A string or blocks, with `least` characters and blocks."""
-    words: Schema = {"type": "string", "minLength": least} if least else _TEXT
-    block = object_of(
-        {**_passing([text.mark], text.neutral), "type": {"const": text.type}, "text": words},
-        required=["type", "text"],
-        closed=True,
-    )
-    return [words, {"type": "array", "items": block, "minItems": least}]

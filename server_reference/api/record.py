@@ -30,6 +30,8 @@ class CallRecord:
         id: Names the call in headers, error bodies and the log.
         stages: What is over, by the names of the project's one vocabulary.
         outcome: How it ended: an end reason, an error kind, or `disconnected`.
+        deadline: Seconds from its arrival after which its client has given up.
+        silence: Seconds without a byte after which it has.
     """
 
     def __init__(self, endpoint: str, *, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -43,6 +45,8 @@ class CallRecord:
         self.input_tokens: int | None = None
         self.cache_read: int | None = None
         self.output_tokens: int | None = None
+        self.deadline: float | None = None
+        self.silence: float | None = None
         self.stages: dict[str, StageTime] = {}
         self._clock = clock
         self._arrived = clock()
@@ -51,6 +55,15 @@ class CallRecord:
     def elapsed(self) -> float:
         """Seconds since the call arrived."""
         return self._clock() - self._arrived
+
+    def time_left(self) -> float | None:
+        """Seconds until its client gives up; `None`: it never does.
+
+        A whole reply is silent until it is there; a stream says something all the time.
+        """
+        waits = [self.deadline, None if self.stream else self.silence]
+        known = [wait for wait in waits if wait is not None]
+        return min(known) - self.elapsed() if known else None
 
     def note(self, stage: str, start: float, duration: float | None) -> None:
         """Note a stage that is over; `None`: it was never reached."""

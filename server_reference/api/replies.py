@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from starlette.types import Receive, Send
 
 from .chat import ChatRequest
-from .events import Event, Failed, Finished, Started, TextDelta
+from .events import (
+    ArgumentsDelta,
+    Event,
+    Failed,
+    Finished,
+    Started,
+    TextDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+)
 from .record import CallRecord
 from .wire import Answer, StreamWriter, WireFormat
 
@@ -73,15 +82,7 @@ async def collect(events: _Events) -> Answer:
     answer = Answer()
     async with aclosing(events):
         async for event in events:
-            match event:
-                case Started():
-                    answer.started = event
-                case TextDelta():
-                    answer.text += event.text
-                case Finished():
-                    answer.finished = event
-                case Failed():
-                    raise event.error
+            answer.take(event)
     return answer
 
 
@@ -112,7 +113,7 @@ async def send_stream(
     Raises:
         ApiError: It failed before the headers left.
     """
-    stream = _Stream(send, wire.writer(request, record.id), record)
+    stream = _Stream(send, wire.writer(request, record.id), record, num_answers=request.n)
     alive = asyncio.create_task(stream.keep_alive(times))
     try:
         async with aclosing(events):
@@ -127,13 +128,16 @@ async def send_stream(
 class _Stream:
     """The reply's bytes, written by the events' reader and by the keeper, one at a time."""
 
-    def __init__(self, send: Send, writer: StreamWriter, record: CallRecord) -> None:
+    def __init__(
+        self, send: Send, writer: StreamWriter, record: CallRecord, *, num_answers: int
+    ) -> None:
         self._send = send
         self._writer = writer
         self._record = record
         self._lock = asyncio.Lock()
         self._is_open = False
         self._written_at = 0.0
+        self._num_unfinished = num_answers
 
     async def put(self, event: Event) -> None:
         match event:
@@ -141,16 +145,23 @@ class _Stream:
                 await self._write(self._writer.started(event))
             case TextDelta():
                 await self._write(self._writer.text(event))
+            case ToolCallStarted() | ArgumentsDelta() | ToolCallFinished():
+                await self._write(self._writer.tool_call(event))
             case Finished():
-                timing = self._record.server_timing()
-                comment = f": server-timing {timing}\n\n".encode() if timing else b""
-                await self._write(self._writer.finished(event) + comment + self._writer.end())
+                self._num_unfinished -= 1
+                last = self._writer.finished(event)
+                await self._write(last if self._num_unfinished else last + self._end())
             case Failed():
                 async with self._lock:  # the headers may be leaving just now
                     is_open = self._is_open
                 if not is_open:
                     raise event.error
                 await self._write(self._writer.failed(event.error))
+
+    def _end(self) -> bytes:
+        timing = self._record.server_timing()
+        comment = f": server-timing {timing}\n\n".encode() if timing else b""
+        return comment + self._writer.end()
 
     async def keep_alive(self, times: StreamTimes) -> None:
         """Open the stream when no token comes, and ping whenever it is silent."""
@@ -168,6 +179,8 @@ class _Stream:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _write(self, data: bytes) -> None:
+        if not data:
+            return
         async with self._lock:
             if not self._is_open:
                 self._is_open = True

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..core import EngineStats
+from ..core import EngineStats, StepRecord
 from .chat import ChatRequest
 from .events import Event
 from .record import CallRecord
@@ -42,6 +42,10 @@ class Service(Protocol):
     def model(self) -> ModelCard: ...
 
     def health(self) -> Health: ...
+
+    async def steps(self, last: int) -> list[list[StepRecord] | None]:
+        """What each engine remembers of its `last` steps; `None`: it does not answer."""
+        ...
 
     def generate(self, request: ChatRequest, record: CallRecord) -> AsyncGenerator[Event, None]:
         """Run a request; closing the generator aborts it."""

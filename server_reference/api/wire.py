@@ -9,9 +9,20 @@ import msgspec
 
 from .chat import ChatRequest
 from .errors import ApiError
-from .events import Finished, Started, TextDelta
+from .events import (
+    ArgumentsDelta,
+    Event,
+    Failed,
+    Finished,
+    Logprob,
+    Started,
+    TextDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    ToolEvent,
+)
 
-__all__ = ["Answer", "StreamWriter", "WireFormat", "encode", "sse"]
+__all__ = ["Answer", "Choice", "StreamWriter", "ToolUse", "WireFormat", "encode", "sse"]
 
 encode = msgspec.json.encode
 
@@ -23,12 +34,87 @@ def sse(data: bytes, *, event: str | None = None) -> bytes:
 
 
 @dataclass(slots=True)
+class ToolUse:
+    """A call in an answer; its arguments are a JSON object once it is complete."""
+
+    id: str
+    name: str
+    arguments: str = ""
+    is_complete: bool = False
+
+
+@dataclass(slots=True)
+class Choice:
+    """One answer as far as it has come: its texts and calls in their order."""
+
+    parts: list[str | ToolUse] = field(default_factory=list)
+    logprobs: list[Logprob] = field(default_factory=list)
+    finished: Finished | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(part for part in self.parts if isinstance(part, str))
+
+    @property
+    def calls(self) -> list[ToolUse]:
+        return [part for part in self.parts if isinstance(part, ToolUse)]
+
+    def take(self, event: TextDelta | ToolEvent | Finished) -> None:
+        """Add what `event` brings."""
+        last = self.parts[-1] if self.parts else None
+        match event:
+            case TextDelta(text=text):
+                self.logprobs += event.logprobs
+                if isinstance(last, str):
+                    self.parts[-1] = last + text
+                elif text:
+                    self.parts.append(text)
+            case ToolCallStarted():
+                self.parts.append(ToolUse(event.id, event.name))
+            case ArgumentsDelta(text=text):
+                assert isinstance(last, ToolUse)
+                last.arguments += text
+            case ToolCallFinished():
+                assert isinstance(last, ToolUse)
+                last.is_complete = True
+            case Finished():
+                self.finished = event
+
+
+@dataclass(slots=True)
 class Answer:
     """A whole event stream, for a reply that is not streamed."""
 
     started: Started = field(default_factory=lambda: Started(0, 0))
-    finished: Finished = field(default_factory=lambda: Finished("stop", 0))
-    text: str = ""
+    choices: dict[int, Choice] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, *events: Event) -> Answer:
+        """What `events` make."""
+        answer = cls()
+        for event in events:
+            answer.take(event)
+        return answer
+
+    @property
+    def output_tokens(self) -> int:
+        """Of all choices."""
+        ends = [choice.finished for choice in self.choices.values()]
+        return sum(end.output_tokens for end in ends if end is not None)
+
+    def take(self, event: Event) -> None:
+        """Add what `event` brings.
+
+        Raises:
+            ApiError: It is a failure.
+        """
+        match event:
+            case Started():
+                self.started = event
+            case Failed():
+                raise event.error
+            case _:
+                self.choices.setdefault(event.index, Choice()).take(event)
 
 
 class StreamWriter(Protocol):
@@ -38,8 +124,10 @@ class StreamWriter(Protocol):
 
     def text(self, event: TextDelta) -> bytes: ...
 
+    def tool_call(self, event: ToolEvent) -> bytes: ...
+
     def finished(self, event: Finished) -> bytes:
-        """Everything up to, but without, what `end` writes."""
+        """One answer's end; the last one's is all up to, but without, what `end` writes."""
         ...
 
     def end(self) -> bytes:

@@ -66,7 +66,7 @@ class Books:
         """Record that the oldest step in flight has run, and what it sampled is known.
 
         A sequence that was removed in the meantime is passed over (LMCache#4185). The caller
-        then adds the sampled tokens to the sequences.
+        has added the sampled tokens to the sequences.
 
         Args:
             rejected: Drafts of a sequence, by its id, that were not what it samples.
@@ -118,16 +118,18 @@ class Books:
             self.waiting.remove(sequence)
 
     def reset(self) -> list[Sequence]:
-        """Take out all that run, and tell which; forget all blocks and steps in flight."""
-        lost = list(self.running.values())
-        for entry in [entry for step in self.in_flight for entry in step.scheduled]:
-            entry.sequence.num_pending = 0
+        """Forget all that was computed, after a step that failed; return whom it was for.
+
+        All that ran wait again at their places.
+        """
+        computed = [entry.sequence for step in self.in_flight for entry in step.scheduled]
         self.in_flight.clear()
-        for sequence in lost:
-            del self.running[sequence.id]
-            self._release(sequence)
+        for sequence in list(self.running.values()):
+            self._preempt(sequence, Plan(0))
+        for sequence in [*computed, *self.waiting]:
+            sequence.num_pending = 0
         self.pool.reset()
-        return lost
+        return computed
 
     def check(self) -> None:
         """Raise `AssertionError` unless the books balance; callable after any step."""

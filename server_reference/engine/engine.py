@@ -2,85 +2,41 @@
 
 from __future__ import annotations
 
-import os
+import logging
 import time
-from collections.abc import Callable, Set
-from dataclasses import dataclass
-
-import torch
+from collections.abc import Callable
+from functools import cache
 
 from ..config import EngineConfig
-from ..core import EngineStats, FinishReason, GenerateRequest, Sequence, SequenceUpdate, StageTimes
+from ..core import (
+    EngineStats,
+    FinishReason,
+    GenerateRequest,
+    Sequence,
+    SequenceUpdate,
+    StepRecord,
+)
 from ..kv.block_pool import BlockPool
+from ..kv.memory import free_memory
 from ..models.load import LoadedModel
-from ..models.transformer import ModelConfig
-from .attention_backends import TorchAttention, block_bytes
+from ..models.transformer import ModelConfig, Transformer
+from .attention_backends import AttentionBackend, PagedCache
+from .batch_builder import BatchBuilder
+from .cpu_attention import cpu_attention
 from .detokenizer import Detokenizer
-from .model_runner import Flight, LogitsObserver, ModelRunner
-from .scheduler import RefusedError, Scheduled, Scheduler, Step
+from .draw import check_params
+from .grammar import GrammarCompiler
+from .model_runner import Drawn, Flight, LogitsObserver, ModelRunner
+from .output import Output
+from .pacing import PrefillPace
+from .pool_size import PoolSize, pool_size
+from .rules import Rules
+from .scheduler import RefusedError, Scheduler, Step
+from .speculation import Speculator
 
 __all__ = ["Engine", "RefusedError"]
 
-_DEFAULT_KV_BYTES = 1 << 30
-_NOT_NUMBERS = (
-    "the model computed logits that are not numbers for this sequence; "
-    "run it with dtype='fp32', or check the checkpoint"
-)
-
-
-@dataclass(slots=True)
-class _Live:
-    """What the engine knows of a sequence besides what is to be computed."""
-
-    sequence: Sequence
-    detokenizer: Detokenizer
-    added: float
-    started: float | None = None
-    first_token: float | None = None
-    last_token: float | None = None
-
-    def reach(self, now: float) -> None:
-        """Note that the prompt was computed, or one more token after it."""
-        if self.first_token is None:
-            self.first_token = now
-        else:
-            self.last_token = now
-
-    def take(self, token: int, eos: Set[int]) -> tuple[str, FinishReason | None]:
-        """Add a token: the text that it makes certain, and whether it was the last one."""
-        if token in eos:
-            return "", "stop"
-        sequence = self.sequence
-        sequence.output_token_ids.append(token)
-        text = self.detokenizer.push(token)
-        if self.detokenizer.stopped_by is not None:
-            return text, "stop_sequence"
-        if len(sequence.output_token_ids) >= sequence.params.max_tokens:
-            return text, "length"
-        return text, None
-
-    def update(
-        self, text: str, finish_reason: FinishReason | None, error: str | None = None
-    ) -> SequenceUpdate:
-        """Say it to the front; the last update brings the text that was held back."""
-        if finish_reason is not None:
-            text += self.detokenizer.flush()
-            if finish_reason in ("stop", "length") and self.detokenizer.stopped_by is not None:
-                finish_reason = "stop_sequence"  # completed by the flushed character
-        return SequenceUpdate(
-            id=self.sequence.id,
-            text=text,
-            num_output_tokens=len(self.sequence.output_token_ids),
-            num_cached_tokens=self.sequence.num_cached,
-            times=StageTimes(
-                queue=_between(self.added, self.started),
-                prefill=_between(self.started, self.first_token),
-                decode=_between(self.first_token, self.last_token),
-            ),
-            finish_reason=finish_reason,
-            stop_sequence=self.detokenizer.stopped_by,
-            error=error,
-        )
+_log = logging.getLogger(__name__)
 
 
 class Engine:
@@ -90,11 +46,14 @@ class Engine:
         model: Weights and tokenizer.
         config: Limits, pool size, numerics.
         clock: Seconds, monotonic.
-        on_logits: Sees the logits of every sampled row, for tests and tools.
+        on_logits: Sees the logits of every token that is drawn, for tests and tools.
+        attention: Takes the place of the device's own, for tests and tools.
 
     Attributes:
+        failed_steps: Steps in a row that raised.
         capacity: Tokens that one sequence may have, prompt and `max_tokens` together:
             the context of the model or the whole pool, whichever is smaller.
+        notes: The arithmetic of its memory, in words.
     """
 
     def __init__(
@@ -104,36 +63,43 @@ class Engine:
         *,
         clock: Callable[[], float] = time.monotonic,
         on_logits: LogitsObserver | None = None,
+        attention: AttentionBackend | None = None,
     ) -> None:
         shapes, dtype = model.transformer.config, model.transformer.dtype
-        num_blocks = _num_blocks(shapes, config, dtype)
-        self.scheduler = Scheduler(
-            BlockPool(num_blocks),
-            block_size=config.block_size,
-            capacity=shapes.max_context,
-            max_num_seqs=config.max_num_seqs,
-            max_step_tokens=config.max_step_tokens,
-            max_prefill_share=config.max_prefill_share,
-        )
+        pool = pool_size(shapes, config, dtype, free=free_memory())
+        self.notes = pool.notes
+        self.scheduler = _scheduler(shapes, config, pool.num_blocks)
         self.capacity = self.scheduler.capacity
-        attention = TorchAttention(
-            shapes, num_blocks=num_blocks, block_size=config.block_size, dtype=dtype
+        self._eos = model.tokenizer.eos_token_ids
+        self._token_bytes = cache(model.tokenizer.token_bytes)
+        self._vocab_size = model.transformer.config.vocab_size
+        self._rules = Rules(
+            seed=config.seed, eos=self._eos, compile=GrammarCompiler(model.tokenizer).compile
+        )
+        builder = BatchBuilder(
+            max_num_seqs=config.max_num_seqs,
+            max_blocks=-(-self.capacity // config.block_size),
+            block_size=config.block_size,
         )
         self._runner = ModelRunner(
             model.transformer,
-            attention,
-            block_size=config.block_size,
+            attention or _attention(model.transformer, config, pool),
+            builder,
+            self._rules,
             max_num_seqs=config.max_num_seqs,
-            seed=config.seed,
             on_logits=on_logits,
         )
-        self._tokenizer = model.tokenizer
-        self._max_queued = config.max_queued
+        self._speculator = Speculator(config.num_draft_tokens)
+        self._config = config
+        stretch = config.prefill_stretch
+        self._pace = None if stretch is None else PrefillPace(stretch=stretch)
         self._clock = clock
-        self._live: dict[str, _Live] = {}
+        self._live: dict[Sequence, Output] = {}
+        self._ids: dict[str, Sequence] = {}
         self._arrivals = 0
-        self._lookahead = config.lookahead
         self._in_flight: Flight | None = None
+        self.failed_steps = 0
+        self._born = self._finished = clock()
 
     @property
     def has_work(self) -> bool:
@@ -144,30 +110,50 @@ class Engine:
 
         Raises:
             RefusedError: It could never run: no prompt, or more tokens than `capacity`.
-            ValueError: A sequence with this id is running.
+            ValueError: A sequence with this id is running, or its params cannot be.
         """
-        if request.id in self._live:
+        if request.id in self._ids:
             raise ValueError(f"a sequence with id {request.id!r} is running; ids must be unique")
+        params, now = request.params, self._clock()
+        check_params(params, self._vocab_size)
         sequence = Sequence(
             id=request.id,
             tenant=request.tenant,
             prompt_token_ids=request.prompt_token_ids,
-            params=request.params,
+            params=params,
             arrival=self._arrivals,
+            cache_salt=request.cache_salt,
+            priority=request.priority,
+            start_by=_after(now, self._config.max_queue_wait),
+            expires_at=_after(now, request.deadline),
         )
-        self.scheduler.add(sequence)
+        grammar = self._rules.add(sequence)
+        try:
+            self.scheduler.add(sequence)
+        except RefusedError:
+            self._rules.remove(sequence)
+            raise
         self._arrivals += 1
-        detokenizer = Detokenizer(self._tokenizer.token_bytes, stop=request.params.stop)
-        self._live[request.id] = _Live(sequence, detokenizer, self._clock())
+        detokenizer = Detokenizer(self._token_bytes, stop=params.stop)
+        self._ids[request.id] = sequence
+        self._live[sequence] = Output(
+            sequence,
+            detokenizer,
+            grammar,
+            eos=self._eos,
+            added=now,
+        )
 
     def abort(self, id: str) -> None:
-        """End a sequence without a further update; its blocks are free at once.
+        """End a sequence without a further update; its blocks are free at once, or once
+        the step in flight has run that writes to them.
 
         An unknown id, or one that has finished, is ignored.
         """
-        live = self._live.pop(id, None)
-        if live is not None:
-            self.scheduler.remove(live.sequence)
+        sequence = self._ids.get(id)
+        if sequence is not None:
+            self._forget(sequence)
+            self._remove(sequence)
 
     def step(self) -> list[SequenceUpdate]:
         """Compute one step, and say what it added to each sequence that got a token.
@@ -176,57 +162,130 @@ class Engine:
         counted in `num_output_tokens`. With `max_tokens=0` a sequence finishes with
         `length` once its prompt is computed and cached. Where more than `max_queued` wait
         after this step's were chosen, the newest finish with `refused`.
+
+        A step that raises fails the sequences that it computed, and those of the step that was
+        in flight beside it; the pool starts anew, and all others with it. What was computed
+        for sequences before is told all the same.
         """
-        step = self.scheduler.schedule()
-        updates = self._refuse()
-        if not step.scheduled:
-            return updates + self._finish()
-        self._note_start(step)
+        updates: list[SequenceUpdate] = []
         try:
-            updates += self._run(step)
-        except BaseException:
-            self.scheduler.cancel(step)
-            raise
-        return updates if self._lookahead else updates + self._finish()
+            self._step(updates)
+        except BaseException as error:
+            self._fail(error, updates)
+            if not isinstance(error, Exception):
+                raise
+        return updates
 
-    def _run(self, step: Step) -> list[SequenceUpdate]:
-        """Launch and sample a step; meanwhile publish the one before."""
+    def _step(self, updates: list[SequenceUpdate]) -> None:
+        running = self.scheduler.running.values()
+        is_guessing = self._speculator.is_due(running)
+        if is_guessing:  # guesses follow tokens that are known
+            self._finish(updates)
+            self._speculator.propose(running)
+        begun = self._clock()
+        for sequence, reason in self.scheduler.expire(begun):
+            self._end(sequence, reason, updates)
+        scheduler = self.scheduler
+        if self._pace is not None:
+            scheduler.prefill_limit = self._pace.limit(
+                num_running=len(scheduler.running), num_waiting=len(scheduler.waiting)
+            )
+        step = scheduler.schedule()
+        self._refuse(updates)
+        if not step.scheduled:
+            self._finish(updates)
+            return
+        step.begun = begun
+        self._note_start(step)
         flight = self._runner.launch(step)
-        needs_host = self._needs_host(flight)
-        if not needs_host:
-            self._runner.sample(flight)
-        updates = self._finish()
-        if needs_host:  # its rules ask for tokens that only now are known
-            self._runner.sample(flight)
+        self._runner.sample(flight, needs_host=False)
+        self._finish(updates)  # of the step before, while this one runs
+        self._runner.sample(flight, needs_host=True)
         self._in_flight = flight
-        return updates
+        if is_guessing or not self._config.lookahead:
+            self._finish(updates)
 
-    def _needs_host(self, flight: Flight) -> bool:
-        """Whether some row can be drawn only once the tokens before it are known here."""
-        return False
+    def _finish(self, updates: list[SequenceUpdate]) -> None:
+        """Wait for the step in flight, and publish what it sampled.
 
-    def _finish(self) -> list[SequenceUpdate]:
-        """Wait for the step in flight, and publish what it sampled."""
-        flight, self._in_flight = self._in_flight, None
+        What it sampled for a sequence that has ended meanwhile is dropped.
+        """
+        flight = self._in_flight
         if flight is None:
-            return []
-        tokens = self._runner.collect(flight)
-        step = flight.step
-        self.scheduler.commit(step)
-        tokens += [(entry, None) for entry in step.scheduled if _is_prefill_only(entry)]
-        now = self._clock()
-        updates = []
-        for entry, token in tokens:
-            live = self._live.get(entry.sequence.id)
-            if live is not None and live.sequence is entry.sequence:  # else it ended meanwhile
-                updates.append(self._publish(live, token, now))
-        return updates
+            return
+        now, live = self._clock(), self._live
+        rejected: dict[str, int] = {}
+        ended: list[Output] = []
+        for one in self._runner.collect(flight, live):
+            sequence = one.entry.sequence
+            output = live.get(sequence)
+            if output is None:
+                continue  # aborted by who saw its logits
+            if one.entry.num_drafts:
+                rejected[sequence.id] = self._judge(one)
+            if one.prompt_logprobs:
+                output.read(one)
+            if one.entry.reaches_target:
+                updates.append(output.take(one, now))
+                if output.finish_reason is not None:
+                    self._forget(sequence)
+                    ended.append(output)
+        self.scheduler.commit(flight.step, rejected)
+        for output in ended:
+            if output.finish_reason == "error":
+                self.scheduler.pool.forget(output.sequence.block_table)
+            self._remove(output.sequence)
+        self._in_flight = None
+        self.failed_steps = 0
+        self._time(flight, now)
+
+    def _time(self, flight: Flight, now: float) -> None:
+        """Note what a step took: since the one before, where they overlapped."""
+        step, num_decodes = flight.step, flight.batch.num_decodes
+        step.duration = now - max(step.begun, self._finished)
+        self._finished = now
+        if self._pace is not None:
+            num_tokens = step.num_tokens - num_decodes
+            self._pace.observe(
+                num_decodes=num_decodes, num_prefill_tokens=num_tokens, duration=step.duration
+            )
+
+    def _judge(self, drawn: Drawn) -> int:
+        """How many drafts were wrong; the speculator learns from it."""
+        num_drafts, num_right = drawn.entry.num_drafts, len(drawn.token_ids) - 1
+        self._speculator.judge(drawn.entry.sequence, num_drafts, num_right)
+        return num_drafts - num_right
+
+    def _forget(self, sequence: Sequence) -> Output | None:
+        self._ids.pop(sequence.id, None)
+        return self._live.pop(sequence, None)
+
+    def _remove(self, sequence: Sequence) -> None:
+        self.scheduler.remove(sequence)
+        self._rules.remove(sequence)
+        self._speculator.remove(sequence)
+
+    def _fail(self, error: BaseException, updates: list[SequenceUpdate]) -> None:
+        """End what the steps under way computed, and start with an empty pool."""
+        self.failed_steps += 1
+        _log.error("a step failed", exc_info=error)
+        reason = f"the engine's step failed ({type(error).__name__}); its log says where"
+        lost = self.scheduler.reset()
+        if self._in_flight is not None:
+            lost += [entry.sequence for entry in self._in_flight.step.scheduled]
+            self._in_flight = None
+        for sequence in lost:
+            self._remove(sequence)
+            output = self._forget(sequence)
+            if output is not None:
+                updates.append(output.end("error", error=reason))
 
     def stats(self) -> EngineStats:
         scheduler = self.scheduler
         return EngineStats(
             num_running=len(scheduler.running),
             num_queued=len(scheduler.waiting),
+            num_queued_tokens=scheduler.waiting.num_tokens,
             num_blocks=scheduler.pool.num_blocks,
             num_free_blocks=scheduler.pool.num_free,
             num_cached_blocks=scheduler.pool.num_cached,
@@ -234,70 +293,56 @@ class Engine:
             preemptions=scheduler.preemptions,
             prefix_tokens_queried=scheduler.prefix_tokens_queried,
             prefix_tokens_hit=scheduler.prefix_tokens_hit,
+            draft_tokens_proposed=self._speculator.proposed,
+            draft_tokens_accepted=self._speculator.accepted,
         )
 
-    def _refuse(self) -> list[SequenceUpdate]:
+    def explain(self, last: int) -> list[StepRecord]:
+        """What is remembered of the `last` steps, oldest first."""
+        return self.scheduler.explain(last, since=self._born)
+
+    def _refuse(self, updates: list[SequenceUpdate]) -> None:
         """Only here is it known who really waits: the front's books lag by a step."""
-        updates = []
-        for sequence in self.scheduler.overflow(self._max_queued):
-            self.scheduler.remove(sequence)
-            updates.append(self._live.pop(sequence.id).update("", "refused"))
-        return updates
+        config = self._config
+        for sequence in self.scheduler.overflow(config.max_queued, config.max_queued_tokens):
+            self._end(sequence, "refused", updates)
+
+    def _end(self, sequence: Sequence, reason: FinishReason, updates: list[SequenceUpdate]) -> None:
+        """End a sequence from outside of a step."""
+        self._remove(sequence)
+        output = self._forget(sequence)
+        assert output is not None, "what runs or waits is live"
+        updates.append(output.end(reason))
 
     def _note_start(self, step: Step) -> None:
-        now = self._clock()
         for entry in step.scheduled:
-            live = self._live[entry.sequence.id]
-            if live.started is None:
-                live.started = now
-
-    def _publish(self, live: _Live, token: int | None, now: float) -> SequenceUpdate:
-        live.reach(now)
-        text, reason, error = "", None, None
-        if token is not None:
-            text, reason = live.take(token, self._tokenizer.eos_token_ids)
-        elif live.sequence.params.max_tokens == 0:
-            reason = "length"
-        else:
-            reason, error = "error", _NOT_NUMBERS
-            self.scheduler.pool.forget(live.sequence.block_table)
-        if reason is not None:
-            del self._live[live.sequence.id]
-            self.scheduler.remove(live.sequence)
-        return live.update(text, reason, error)
+            if entry.output_index == 0:
+                output = self._live[entry.sequence]
+                if output.started is None:
+                    output.started = step.begun
 
 
-def _is_prefill_only(entry: Scheduled) -> bool:
-    return entry.reaches_target and entry.sequence.params.max_tokens == 0
+def _after(now: float, seconds: float | None) -> float | None:
+    return None if seconds is None else now + seconds
 
 
-def _between(start: float | None, end: float | None) -> float | None:
-    return None if start is None or end is None else end - start
+def _scheduler(model: ModelConfig, config: EngineConfig, num_blocks: int) -> Scheduler:
+    return Scheduler(
+        BlockPool(num_blocks),
+        block_size=config.block_size,
+        capacity=model.max_context,
+        max_num_seqs=config.max_num_seqs,
+        max_step_tokens=config.max_step_tokens,
+        max_prefill_share=config.max_prefill_share,
+        watermark=config.watermark,
+        prefix_caching=config.prefix_caching,
+        static_batching=config.static_batching,
+        traced_steps=config.traced_steps,
+    )
 
 
-def _num_blocks(model: ModelConfig, config: EngineConfig, dtype: torch.dtype) -> int:
-    """Blocks that the configuration asks for, or that its memory holds and can be used."""
-    size = block_bytes(model, block_size=config.block_size, dtype=dtype)
-    if config.num_blocks is not None:
-        return _checked(config.num_blocks, size)
-    num_bytes = config.kv_memory_bytes or _DEFAULT_KV_BYTES
-    if num_bytes < size:
-        raise ValueError(
-            f"kv_memory_bytes={num_bytes:,} holds no KV block: one of "
-            f"{config.block_size} tokens takes {size:,} bytes (2 x {model.num_layers} layers x "
-            f"{model.num_kv_heads} heads x {model.head_dim} x {dtype.itemsize} bytes each); "
-            f"raise kv_memory_bytes or lower block_size"
-        )
-    usable = config.max_num_seqs * -(-model.max_context // config.block_size)
-    return _checked(min(num_bytes // size, usable), size)
-
-
-def _checked(num_blocks: int, size: int) -> int:
-    """`num_blocks` of `size` bytes, if this machine can hold them."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if num_blocks * size > memory:
-        raise ValueError(
-            f"{num_blocks:,} KV blocks of {size:,} bytes are more than the {memory:,} bytes of "
-            f"memory here; lower num_blocks, kv_memory_bytes or max_num_seqs"
-        )
-    return num_blocks
+def _attention(model: Transformer, config: EngineConfig, pool: PoolSize) -> AttentionBackend:
+    cache = PagedCache(
+        model.config, num_blocks=pool.num_blocks, block_size=config.block_size, dtype=model.dtype
+    )
+    return cpu_attention(config.numerics, model.config, cache, mirror_tokens=pool.mirror_tokens)

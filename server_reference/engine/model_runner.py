@@ -2,34 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..core import Sequence
+from ..core import Sequence, TokenLogprob
 from ..models.transformer import Transformer
 from .attention_backends import AttentionBackend
-from .batch_builder import Batch, build_batch
-from .sampler import Draw, sample
+from .batch_builder import Batch, BatchBuilder
+from .draw import Draw
+from .logprobs import prompt_logprobs
+from .rules import Rules
+from .sampler import Sampled, sample
 from .scheduler import Scheduled, Step
+from .speculation import num_accepted
 
-__all__ = ["Flight", "LogitsObserver", "ModelRunner"]
+__all__ = ["Drawn", "Flight", "LogitsObserver", "ModelRunner"]
 
 LogitsObserver = Callable[[Seq[Sequence], Tensor], None]
-"""Called with the sampled sequences and their logits, `[rows, vocab_size]`, fp32."""
+"""Called with the sequence of every token that was drawn and their logits,
+`[rows, vocab_size]`, fp32."""
+
+_PROMPT_ROWS = 64  # of a prompt, whose logits are made at a time
 
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """A step that was launched: its batch, then its logits, then the tokens drawn from them."""
+    """A step that was launched: its batch, its logits, and what was drawn from them.
+
+    Attributes:
+        prompts: Work whose prompt's logprobs are asked for, and its rows of the last layer.
+        drawn: Rows of the logits, and what was drawn from them.
+    """
 
     step: Step
     batch: Batch
     logits: Tensor | None
-    tokens: list[int | None] = field(default_factory=list)
+    prompts: list[tuple[Scheduled, Tensor]]
+    drawn: list[tuple[list[int], Sampled]] = field(default_factory=list)
+
+
+class Drawn(NamedTuple):
+    """What a step brought one sequence.
+
+    Attributes:
+        row: The first of its rows of the logits.
+        token_ids: New tokens, in which `None` stands for one that could not be drawn because
+            logits were not numbers; none where no output was asked for, or not all of the
+            prompt is computed.
+        logprobs: Of each of those.
+        prompt_logprobs: Of the prompt's tokens from `entry.start + 1` on.
+    """
+
+    entry: Scheduled
+    row: int
+    token_ids: list[int | None]
+    logprobs: list[TokenLogprob]
+    prompt_logprobs: list[TokenLogprob]
 
 
 class ModelRunner:
@@ -38,70 +71,142 @@ class ModelRunner:
     Args:
         transformer: The model.
         attention: The device's attention, which owns the KV cache.
-        block_size: Tokens per KV block.
+        builder: Lays out steps.
+        rules: What each row is sampled with.
         max_num_seqs: Rows that sequences may have.
-        seed: Seeds sequences that bring no seed, each differently.
-        on_logits: Sees all logits before they are sampled.
+        on_logits: Sees the logits of all tokens that are drawn.
     """
 
     def __init__(
         self,
         transformer: Transformer,
         attention: AttentionBackend,
+        builder: BatchBuilder,
+        rules: Rules,
         *,
-        block_size: int,
         max_num_seqs: int,
-        seed: int = 0,
         on_logits: LogitsObserver | None = None,
     ) -> None:
         self._transformer = transformer
         self._attention = attention
-        self._block_size = block_size
-        self._seed = seed
+        self._builder = builder
+        self._rules = rules
         self._on_logits = on_logits
         self._newest = torch.zeros(max_num_seqs, dtype=torch.int64)  # by row: what it drew last
 
     def launch(self, step: Step) -> Flight:
         """Start a step's forward pass, with tokens that the step before sampled."""
-        batch = build_batch(step, block_size=self._block_size)
+        batch = self._builder.build(step)
         self._attention.begin(batch)
         with torch.inference_mode():
             token_ids = torch.from_numpy(batch.token_ids)
-            if len(batch.pending):
-                sampled = self._newest[torch.from_numpy(batch.pending_from)]
-                token_ids[torch.from_numpy(batch.pending)] = sampled
+            if len(batch.carried):
+                carried = self._newest[torch.from_numpy(batch.carried_from)]
+                token_ids[torch.from_numpy(batch.carried)] = carried
             hidden = self._transformer.hidden(
                 token_ids, torch.from_numpy(batch.positions), self._attention
             )
-            if not batch.sampled:
-                return Flight(step, batch, None)
-            logits = self._transformer.logits(hidden[torch.from_numpy(batch.sample_rows)])
-        return Flight(step, batch, logits)
+            logits = None
+            if batch.sampled:
+                logits = self._transformer.logits(hidden[torch.from_numpy(batch.sample_rows)])
+        return Flight(step, batch, logits, _prompt_rows(step, batch, hidden))
 
-    def sample(self, flight: Flight) -> None:
-        """Draw the tokens of a launched step."""
-        batch, logits = flight.batch, flight.logits
-        if logits is None:
-            return
-        if self._on_logits is not None:
-            self._on_logits([entry.sequence for entry in batch.sampled], logits)
-        with torch.inference_mode():
-            flight.tokens = sample(logits, [self._draw(entry) for entry in batch.sampled])
-        rows = torch.tensor([entry.sequence.row for entry in batch.sampled])
-        self._newest[rows] = torch.tensor([token or 0 for token in flight.tokens])
-
-    def collect(self, flight: Flight) -> list[tuple[Scheduled, int | None]]:
-        """The tokens of a sampled step, in the order of `batch.sampled`.
-
-        `None` stands for a token that could not be sampled because logits were not numbers.
-        A sequence that asked for no output is not among them.
+    def sample(self, flight: Flight, *, needs_host: bool) -> None:
+        """Draw the tokens of a launched step: of the rows for which all output before them
+        must be known on the host, or of the others.
         """
-        return list(zip(flight.batch.sampled, flight.tokens, strict=True))
+        if flight.logits is None:
+            return
+        rows: list[int] = []
+        draws: list[Draw] = []
+        firsts, places, end = [], [], 0
+        for place, entry in enumerate(flight.batch.sampled):
+            start, end = end, end + 1 + entry.num_drafts
+            if needs_host == self._rules.needs_host(entry.sequence):
+                firsts.append(len(rows))
+                places.append(place)
+                rows += range(start, end)
+                draws += self._rules.draws(entry)
+        if rows:
+            is_whole = len(rows) == len(flight.logits)
+            with torch.inference_mode():
+                sampled = sample(flight.logits if is_whole else flight.logits[rows], draws)
+                # A token that is none ends its sequence: what runs ahead with it is dropped.
+                self._newest[flight.batch.sampled_from[places]] = sampled.tokens[firsts].clamp(0)
+            flight.drawn.append((rows, sampled))
 
-    def _draw(self, entry: Scheduled) -> Draw:
-        sequence = entry.sequence
-        seed = sequence.params.seed
-        if seed is None:
-            # Apart from each other, and from the seeds that callers choose.
-            seed = (self._seed + 1) * 0x9E3779B97F4A7C15 + sequence.arrival
-        return Draw(sequence.params, seed & 0xFFFFFFFFFFFFFFFF, entry.output_index)
+    def collect(self, flight: Flight, live: Container[Sequence]) -> list[Drawn]:
+        """What a sampled step brought the sequences that are live still.
+
+        Of a sequence that does not reach its target there is only what was asked for of
+        its prompt, if anything was.
+        """
+        tokens, logprobs = _on_host(flight)
+        told = {
+            entry.sequence: self._of_prompt(entry, rows)
+            for entry, rows in flight.prompts
+            if entry.sequence in live
+        }
+        drawn: list[Drawn] = []
+        end = 0
+        for entry in flight.batch.sampled:
+            sequence, num_drafts = entry.sequence, entry.num_drafts
+            start, end = end, end + 1 + num_drafts
+            if sequence in live:
+                stop = start + 1
+                if num_drafts:
+                    stop += num_accepted(sequence.drafts[:num_drafts], tokens[start:end])
+                its: list[TokenLogprob] = []
+                if logprobs:
+                    its = [logprobs[row] for row in range(start, stop) if row in logprobs]
+                prompt = told.pop(sequence, []) if told else []
+                drawn.append(Drawn(entry, start, tokens[start:stop], its, prompt))
+        if self._on_logits is not None and flight.logits is not None:
+            owners = [one.entry.sequence for one in drawn for _ in one.token_ids]
+            kept = [one.row + at for one in drawn for at in range(len(one.token_ids))]
+            self._on_logits(owners, flight.logits[kept])
+        if len(flight.batch.sampled) < len(flight.step.scheduled):
+            drawn += [
+                Drawn(entry, end, [], [], told.get(entry.sequence, []))
+                for entry in flight.step.scheduled
+                if not entry.is_sampled
+                and entry.sequence in live
+                and (entry.reaches_target or entry.sequence in told)
+            ]
+        return drawn
+
+    def _of_prompt(self, entry: Scheduled, hidden: Tensor) -> list[TokenLogprob]:
+        sequence, at = entry.sequence, entry.start + 1
+        told: list[TokenLogprob] = []
+        for rows in torch.split(hidden, _PROMPT_ROWS):
+            next_ids = sequence.prompt_token_ids[at + len(told) :][: len(rows)]
+            logits = self._transformer.logits(rows)
+            told += prompt_logprobs(logits, next_ids, sequence.params.prompt_logprobs or 0)
+        return told
+
+
+def _prompt_rows(step: Step, batch: Batch, hidden: Tensor) -> list[tuple[Scheduled, Tensor]]:
+    """Rows that tell of a token of the prompt, where its logprobs are asked for."""
+    found = []
+    for at, entry in enumerate(step.scheduled):
+        params, num_prompt = entry.sequence.params, len(entry.sequence.prompt_token_ids)
+        is_asked = params.prompt_logprobs is not None and entry.output_index == 0
+        if is_asked and entry.start < num_prompt - 1:
+            first = int(batch.query_start[at])
+            num_rows = min(entry.stop, num_prompt - 1) - entry.start
+            found.append((entry, hidden[first : first + num_rows]))
+    return found
+
+
+def _on_host(flight: Flight) -> tuple[list[int | None], dict[int, TokenLogprob]]:
+    """Tokens of all rows of the logits, and logprobs by row, where they are asked for."""
+    tokens: list[int | None] = [None] * len(flight.batch.sample_rows)
+    logprobs: dict[int, TokenLogprob] = {}
+    for rows, sampled in flight.drawn:
+        found = sampled.host_tokens()
+        for row, token in zip(rows, found, strict=True):
+            tokens[row] = token
+        if any(draw.params.logprobs is not None for draw in sampled.draws):
+            told = zip(rows, sampled.host_logprobs(), strict=True)
+            logprobs |= {row: logprob for row, logprob in told if logprob is not None}
+    return tokens, logprobs

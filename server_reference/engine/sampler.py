@@ -1,176 +1,138 @@
 """Choose the next token of every row from its logits.
 
-A draw is the largest sum of scaled logit and Gumbel noise, and the noise is a hash of
-(seed, output index, token id). So a draw repeats for the same logits whatever else is in
-the batch, and can be made on any device from those three numbers.
-
-Source: Maddison et al., "A* Sampling", 2014 (the Gumbel-max trick); the hash's finalizer
-is MurmurHash3's `fmix32`, seeded through SplitMix64.
+A draw is the largest sum of scaled logit and Gumbel noise (see `noise.py`). `min_p`, `top_k`
+and `top_p` keep a beginning of the tokens in the order of their logits, equal ones by id.
+So the likeliest few decide as a rule; where they cannot, the whole row does, exactly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from ..core import SamplingParams
+from ..core import SamplingParams, TokenLogprob
+from .candidates import Blocks
+from .draw import Draw
+from .logit_rules import apply_rules
+from .logprobs import token_logprobs
+from .noise import MAX_NOISE, draw_key, gumbel_noise, token_hashes
+from .whole_rows import Row, Scores, WholeRows, floor_of
 
-__all__ = ["Draw", "gumbel_noise", "sample", "token_hashes"]
+__all__ = ["Draw", "Sampled", "sample"]
 
 _NUM_CANDIDATES = 64
-_GREEDY_BELOW = 1e-5  # a smaller temperature divides logits into infinity
-_FAR = 8.0  # a token this far below the best one wins only with noise above it
-_FAR_HASH = int(2**32 * exp(-exp(-_FAR))) - 2**32 - 1  # such noise has a hash from here to -1
-_MASK_64 = 0xFFFFFFFFFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """What one row is sampled with; `seed` is 64 bits, `index` counts the output's tokens."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Sampled:
+    """The next token of each row, still on the logits' device.
 
-    params: SamplingParams
-    seed: int
-    index: int
+    Attributes:
+        tokens: `[rows]`, int64; -1 where the logits hold a NaN or no finite maximum.
+        logits: As the model computed them.
+    """
 
-    @property
-    def is_greedy(self) -> bool:
-        return self.params.temperature < _GREEDY_BELOW
+    tokens: Tensor
+    logits: Tensor
+    draws: Sequence[Draw]
 
-    @property
-    def is_nucleus(self) -> bool:
-        return self.params.top_p < 1.0
+    def host_tokens(self) -> list[int | None]:
+        """The tokens; `None` where none could be drawn."""
+        return [None if token < 0 else token for token in self.tokens.tolist()]
 
-    @property
-    def keeps_all(self) -> bool:
-        return self.params.top_k is None and not self.is_nucleus
+    def host_logprobs(self) -> list[TokenLogprob | None]:
+        """The logprobs of the rows whose params ask for them, from the model's own logits."""
+        told: list[TokenLogprob | None] = [None] * len(self.draws)
+        tokens = self.host_tokens()
+        asked = {
+            row: draw.params.logprobs
+            for row, draw in enumerate(self.draws)
+            if draw.params.logprobs is not None and tokens[row] is not None
+        }
+        if asked:
+            index = torch.tensor(list(asked), device=self.tokens.device)
+            values = token_logprobs(self.logits[index], self.tokens[index], [*asked.values()])
+            for row, value in zip(asked, values, strict=True):
+                told[row] = value
+        return told
 
 
-def sample(logits: Tensor, draws: Sequence[Draw]) -> list[int | None]:
-    """The next token of each row; `None` where the logits hold a NaN or no finite maximum.
-
-    `top_k` is applied before `top_p`, and `top_p` keeps the token that crosses it.
+def sample(logits: Tensor, draws: Sequence[Draw]) -> Sampled:
+    """Draw the next token of each row.
 
     Args:
-        logits: `[rows, vocab_size]`, fp32.
+        logits: `[rows, vocab_size]`, fp32; they stay as they are.
         draws: One for each row.
 
     Cost:
-        One pass for the maximum, for random rows a partial sort of 64 candidates, and a few
-        more passes over the rows whose `top_k` or `top_p` reaches beyond those. Never a
-        full sort: 176 ms at 32 x 49,152, against 4 ms for the candidates.
+        One pass for the peaks of blocks, for random rows the 64 likeliest, and a few passes
+        over the rows that those do not decide. At 32 x 49,152, SmolLM2's logits, one core:
+        greedy 0.8 ms; temperature 0.8 with top_p 0.95 4 ms, where sorting takes 176 ms.
     """
-    best, likeliest = logits.max(dim=-1)  # a NaN is the maximum of its row
-    tokens: list[int | None] = likeliest.tolist()
-    usable = best.isfinite().tolist()
-    random = [row for row, draw in enumerate(draws) if usable[row] and not draw.is_greedy]
+    changed = apply_rules(logits, draws)
+    blocks = Blocks.of(changed)
+    tokens, best = blocks.argmax(), blocks.peaks.amax(-1)
+    usable = best.isfinite()
+    if changed is not logits:
+        usable &= logits.amax(-1).isfinite()  # a rule may have hidden a NaN
+    found = usable.tolist()
+    random = [row for row, draw in enumerate(draws) if found[row] and not draw.is_greedy]
     if random:
-        rows = logits if len(random) == len(logits) else logits[random]
-        chosen = _draw(rows, [draws[row] for row in random])
-        for row, token in zip(random, chosen, strict=True):
-            tokens[row] = token
-    return [token if ok else None for token, ok in zip(tokens, usable, strict=True)]
+        index = torch.tensor(random, device=logits.device)
+        tokens[index] = _draw(changed, random, blocks.of_rows(random), [draws[r] for r in random])
+    return Sampled(tokens.masked_fill_(~usable, -1), logits, draws)
 
 
-def gumbel_noise(hashes: Tensor) -> Tensor:
-    """Noise of the standard Gumbel distribution, one for each hash, fp32."""
-    unsigned = hashes.double() + torch.where(hashes < 0, 2.0**32, 0.0)
-    return -torch.log(-torch.log((unsigned + 0.5) / 2.0**32)).float()
+def _draw(logits: Tensor, rows: Sequence[int], blocks: Blocks, draws: Sequence[Draw]) -> Tensor:
+    """Tokens of the rows of `logits` that are not greedy."""
+    params = [draw.params for draw in draws]
+    values, ids = blocks.top(_NUM_CANDIDATES)
+    scales = np.array([1.0 / its.temperature for its in params], np.float32)
+    scores: Scores = (values - values[:, :1]) * scales[:, None]
+    whole = WholeRows(logits.shape[-1])
+
+    def row(at: int) -> Row:
+        return Row(logits[rows[at]].numpy(force=True), values[at, 0], scales[at], params[at])
+
+    kept, complete, totals = _kept(scores, params, lambda at: whole.total(row(at)))
+    keys = [draw_key(draw.seed, draw.index) for draw in draws]
+    noisy = scores + gumbel_noise(token_hashes(keys, ids.astype(np.uint32)))
+    noisy[~kept] = -np.inf
+    best = noisy.max(-1)
+    tokens = ids[np.arange(len(ids)), noisy.argmax(-1)]
+    for at in np.flatnonzero(~complete & (best - scores[:, -1] < MAX_NOISE)).tolist():
+        leader = int(tokens[at]), float(best[at])
+        tokens[at] = whole.challenge(row(at), key=keys[at], total=totals[at], leader=leader)
+    return torch.from_numpy(tokens).to(logits.device)
 
 
-def token_hashes(draws: Sequence[Draw], token_ids: Tensor) -> Tensor:
-    """32 even random bits for each token of each draw, as int32.
+def _kept(
+    scores: Scores, params: Sequence[SamplingParams], total: Callable[[int], float]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.float64]]:
+    """Candidates that are surely kept, rows where no other token is, and the rows' masses.
 
     Args:
-        draws: One for each row.
-        token_ids: `[rows, num_tokens]`, or `[num_tokens]` for one row.
+        scores: `[rows, num_candidates]`, largest first.
+        params: One for each row.
+        total: The mass that `min_p` and `top_k` leave of a row.
     """
-    keys = [_mix64(draw.seed ^ _mix64(draw.index + 1)) for draw in draws]
-    low = _column([_signed(key) for key in keys], token_ids).int()
-    high = _column([_signed(key >> 32) for key in keys], token_ids).int()
-    return _mix32(_mix32(token_ids.int() ^ low) ^ high)
-
-
-def _draw(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
-    """Tokens of rows that are not greedy."""
-    scaled = logits / _column([draw.params.temperature for draw in draws], logits)
-    scores, ids = scaled.topk(min(_NUM_CANDIDATES, scaled.shape[-1]))
-    kept, complete = _kept(scores, scaled, draws)
-    noisy = (scores + gumbel_noise(token_hashes(draws, ids))).masked_fill_(~kept, -torch.inf)
-    best, places = noisy.max(dim=-1)
-    tokens: list[int] = ids.gather(1, places[:, None])[:, 0].tolist()
-    for row, (score, is_complete) in enumerate(zip(best, complete.tolist(), strict=True)):
-        if not is_complete:
-            tokens[row] = _draw_beyond(scaled[row], draws[row], score, tokens[row])
-    return tokens
-
-
-def _kept(scores: Tensor, scaled: Tensor, draws: Sequence[Draw]) -> tuple[Tensor, Tensor]:
-    """Which candidates `top_k` and `top_p` leave, and in which rows those are all there are."""
-    num_candidates, vocab_size = scores.shape[-1], scaled.shape[-1]
-    limits = [min(draw.params.top_k or vocab_size, vocab_size) for draw in draws]
-    top_k = _column(limits, scores)
-    top_p = _column([draw.params.top_p if draw.is_nucleus else torch.inf for draw in draws], scores)
-    in_top_k = torch.arange(num_candidates, device=scores.device) < top_k
-    filtered = scores.masked_fill(~in_top_k, -torch.inf)
-    total = filtered.logsumexp(-1, keepdim=True)
-    if any(draw.is_nucleus and k == vocab_size for draw, k in zip(draws, limits, strict=True)):
-        total = total.where(top_k < vocab_size, scaled.logsumexp(-1, keepdim=True))
-    reached = (filtered - total).exp().cumsum(-1)
-    before = torch.cat([torch.zeros_like(total), reached[:, :-1]], dim=-1)
-    complete = (top_k <= num_candidates) | ((top_k == vocab_size) & (reached[:, -1:] >= top_p))
-    kept = in_top_k & (before < top_p)
-    kept[:, 0] = True  # whatever `top_p`: 0 would keep none
-    return kept, complete[:, 0]
-
-
-def _column(values: Sequence[float], like: Tensor) -> Tensor:
-    return torch.tensor(values, device=like.device)[:, None]
-
-
-def _draw_beyond(scaled: Tensor, draw: Draw, best: Tensor, token: int) -> int:
-    """Draw from a whole row, of which `token` has the largest noisy score so far, `best`."""
-    everything = torch.arange(len(scaled), dtype=torch.int32, device=scaled.device)
-    hashes = token_hashes([draw], everything)[0]
-    ids = ((scaled >= best - _FAR) | ((hashes >= _FAR_HASH) & (hashes < 0))).nonzero()[:, 0]
-    noisy = scaled[ids] + gumbel_noise(hashes[ids])
-    ahead = noisy > best
-    for place in noisy[ahead].argsort(descending=True).tolist():
-        challenger = int(ids[ahead][place])
-        if draw.keeps_all or _keeps(scaled, draw.params, challenger):
-            return challenger
-    return token
-
-
-def _keeps(scaled: Tensor, params: SamplingParams, token: int) -> bool:
-    """Whether `top_k` and `top_p` leave this token of a row; equal ones go by token id."""
-    above = scaled > scaled[token]
-    above[:token] |= scaled[:token] == scaled[token]
-    if params.top_k is not None and int(above.sum()) >= params.top_k:
-        return False
-    top = scaled if params.top_k is None else scaled.topk(min(params.top_k, len(scaled))).values
-    mass_above = (scaled[above] - top.logsumexp(-1)).exp().sum()
-    return params.top_p >= 1.0 or bool(mass_above < params.top_p)
-
-
-def _mix64(value: int) -> int:
-    """SplitMix64's output function."""
-    value = (value + 0x9E3779B97F4A7C15) & _MASK_64
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK_64
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK_64
-    return value ^ (value >> 31)
-
-
-def _mix32(bits: Tensor) -> Tensor:
-    """MurmurHash3's finalizer; int32 wraps, and its right shifts are made logical."""
-    bits = (bits ^ ((bits >> 16) & 0xFFFF)) * _signed(0x85EBCA6B)
-    bits = (bits ^ ((bits >> 13) & 0x7FFFF)) * _signed(0xC2B2AE35)
-    return bits ^ ((bits >> 16) & 0xFFFF)
-
-
-def _signed(bits: int) -> int:
-    """The low 32 bits as int32 holds them."""
-    return ((bits + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+    num_candidates = scores.shape[-1]
+    certain = scores > scores[:, -1:]  # all that equal the last one may not be here
+    floors = np.array([floor_of(its) for its in params], np.float32)
+    top_k = np.array([min(its.top_k or num_candidates, num_candidates) for its in params])
+    left = (scores >= floors[:, None]) & (scores > -np.inf)
+    left &= np.arange(num_candidates) < top_k[:, None]
+    reached = np.where(left, np.exp(scores), 0.0).cumsum(-1, dtype=np.float64)
+    totals = reached[:, -1].copy()
+    nucleus = np.array([its.top_p < 1.0 for its in params])
+    for at in np.flatnonzero(nucleus & (left & ~certain).any(-1)).tolist():
+        totals[at] = total(at)
+    shares = np.where(nucleus, totals * [its.top_p for its in params], np.inf)
+    left[:, 1:] &= reached[:, :-1] < shares[:, None]  # the first one whatever `top_p`
+    complete = np.asarray(~(left & ~certain).any(-1))
+    return left & certain, complete, totals

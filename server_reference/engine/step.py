@@ -44,11 +44,13 @@ class Step:
     Attributes:
         freed_after: Block tables of sequences that left while this step, which writes to
             them, was in flight; they are free once it is committed.
+        begun: When it was taken up, in seconds of the engine's clock.
         duration: Seconds that it took; whoever ran it says so.
     """
 
     scheduled: list[Scheduled]
     freed_after: list[list[int]] = field(default_factory=list)
+    begun: float = 0.0
     duration: float | None = None
 
     def computes(self, sequence: Sequence) -> bool:

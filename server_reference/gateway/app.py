@@ -8,8 +8,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..api.errors import ApiError, error_response, shape_of
 from ..api.record import CallRecord
-from .auth import ApiKeys
+from .auth import AdminKey, ApiKeys
 from .limits import DisconnectedError, drain, read_body
+from .patience import note_patience
 from .request_log import RequestLog
 
 __all__ = ["Gateway"]
@@ -18,21 +19,33 @@ _OPEN_PATHS = ("/health", "/health/live", "/health/ready")
 """Asked by probes that have no key, and not worth a line in the log."""
 
 
+_DEBUG_PATHS = "/debug/"
+"""Beginning of those that show what all tenants do."""
+
+
 class Gateway:
     """Lets calls in or refuses them, and notes what became of them.
 
     Args:
         api: Gets the body and the call's record in the ASGI scope's state.
         keys: Who is let in.
+        admin: Who is let into the paths that show what all tenants do.
         max_body_bytes: Longest body.
         request_log: Gets a line per call.
     """
 
     def __init__(
-        self, api: ASGIApp, *, keys: ApiKeys, max_body_bytes: int, request_log: RequestLog
+        self,
+        api: ASGIApp,
+        *,
+        keys: ApiKeys,
+        admin: AdminKey,
+        max_body_bytes: int,
+        request_log: RequestLog,
     ) -> None:
         self._api = api
         self._keys = keys
+        self._admin = admin
         self._max_body_bytes = max_body_bytes
         self._log = request_log
 
@@ -44,6 +57,7 @@ class Gateway:
         headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
+        note_patience(record, headers)
         labelled = _labelled(send, record, scope["path"], headers)
         try:
             await self._answer(scope, receive, labelled, record, headers)
@@ -77,7 +91,12 @@ class Gateway:
         """Check the key, read the body."""
         if scope["path"] not in _OPEN_PATHS:
             try:
-                record.tenant = self._keys.tenant(headers)
+                if scope["path"].startswith(_DEBUG_PATHS):
+                    state = scope.setdefault("state", {})
+                    peer, _ = scope.get("client") or (None, None)
+                    state["is_admin"] = self._admin.check(headers, peer)
+                else:
+                    record.tenant = self._keys.tenant(headers)
             except ApiError:
                 await drain(receive, self._max_body_bytes)
                 raise

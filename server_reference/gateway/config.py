@@ -23,6 +23,8 @@ class ServerConfig:
         engine: How its engine runs.
         api_keys: Keys that are let in: a list, or a mapping from key to the tenant that it
             names. `None` lets everyone in, as one tenant.
+        admin_key: Shows what the engine does, to `smartclient-server explain` among others.
+            `None` shows it to this machine only, and to nobody where there are `api_keys`.
         host: Address to listen on. The default is reached from this machine only.
         port: 0 takes a free one.
         max_body_bytes: Longest body of a request.
@@ -32,6 +34,7 @@ class ServerConfig:
 
     engine: EngineConfig = field(default_factory=EngineConfig)
     api_keys: Mapping[str, str] | Sequence[str] | None = None
+    admin_key: str | None = None
     host: str = "127.0.0.1"
     port: int = 0
     max_body_bytes: int = MAX_BODY_BYTES

@@ -24,6 +24,10 @@ _DRAINED_BODIES = 8
 _DRAIN_SECONDS = 30.0
 
 
+# SDKs wait no longer than a minute.
+_LONGEST_RETRY_AFTER = 60
+
+
 class DisconnectedError(Exception):
     """The client went away before its body was complete."""
 
@@ -95,45 +99,78 @@ class Admission:
     Args:
         max_running: Sequences that run at once.
         max_queued: Sequences that may wait beyond those.
+        max_queued_tokens: Prompt tokens that may wait; `None` sets no limit.
     """
 
-    def __init__(self, *, max_running: int, max_queued: int) -> None:
+    def __init__(
+        self, *, max_running: int, max_queued: int, max_queued_tokens: int | None = None
+    ) -> None:
         self._max_running = max_running
         self._max_queued = max_queued
+        self._max_queued_tokens = math.inf if max_queued_tokens is None else max_queued_tokens
         self._in_flight = 0
         self._last_wait = 0.0
+        self._seconds_per_token: float | None = None
 
     @contextmanager
-    def admitted(self, stats: EngineStats | None) -> Iterator[None]:
+    def admitted(self, stats: EngineStats | None, *, num_sequences: int = 1) -> Iterator[None]:
         """Hold a place while the block runs.
 
         Args:
             stats: The engine's books: when its KV blocks are short, fewer run than may,
                 and the rest wait.
+            num_sequences: How many places.
 
         Raises:
-            ApiError: `max_queued` sequences wait.
+            ApiError: Too many sequences or tokens wait, or more are asked for than there are
+                places.
         """
-        queued = 0 if stats is None else stats.num_queued
-        if queued >= self._max_queued or self._in_flight >= self._max_running + self._max_queued:
-            raise self.refusal()
-        self._in_flight += 1
+        places = self._max_running + self._max_queued
+        if num_sequences > places:
+            raise ApiError(
+                "invalid",
+                f"{num_sequences:,} answers are more than the {places:,} that run and wait here",
+                param="n",
+            )
+        queued, tokens = (0, 0) if stats is None else (stats.num_queued, stats.num_queued_tokens)
+        is_full = queued >= self._max_queued or tokens >= self._max_queued_tokens
+        if is_full or self._in_flight + num_sequences > places:
+            raise self.refusal(stats)
+        self._in_flight += num_sequences
         try:
             yield
         finally:
-            self._in_flight -= 1
+            self._in_flight -= num_sequences
 
-    def refusal(self) -> ApiError:
-        """What a request is told before which `max_queued` wait."""
+    def refusal(self, stats: EngineStats | None) -> ApiError:
+        """What a request is told before which too many wait.
+
+        Args:
+            stats: The engine's books, from which the wait is estimated.
+        """
+        queued = f"{self._max_queued:,} requests wait"
+        if stats is not None and stats.num_queued_tokens >= self._max_queued_tokens:
+            queued = f"{stats.num_queued_tokens:,} tokens of prompts wait"
+        wait = self._wait(0 if stats is None else stats.num_queued_tokens)
         return ApiError(
             "rate_limited",
-            f"{self._max_queued} requests wait already; send this one again later",
-            retry_after=self._retry_after(),
+            f"{queued} already; send this one again in {wait} s or later",
+            retry_after=wait,
         )
 
-    def waited(self, seconds: float) -> None:
-        """Learn how long a request waited for its turn."""
-        self._last_wait = seconds
+    def waited(self, seconds: float, *, behind: int) -> None:
+        """Learn how long a request waited for its turn.
 
-    def _retry_after(self) -> int:
-        return min(max(math.ceil(self._last_wait), 1), 60)
+        Args:
+            behind: Tokens of prompts that waited when it came.
+        """
+        self._last_wait = seconds
+        if behind > 0:
+            latest, known = seconds / behind, self._seconds_per_token
+            self._seconds_per_token = latest if known is None else (latest + known) / 2
+
+    def _wait(self, tokens: int) -> int:
+        """Whole seconds until `tokens` have started, as far as the latest waits tell."""
+        rate = self._seconds_per_token
+        wait = self._last_wait if rate is None or not tokens else tokens * rate
+        return min(max(math.ceil(wait), 1), _LONGEST_RETRY_AFTER)

@@ -10,26 +10,25 @@ from contextlib import aclosing
 
 from ..api.chat import ChatRequest
 from ..api.errors import ApiError
-from ..api.events import EndReason, Event, Failed, Finished, Started, TextDelta
+from ..api.events import Event, Failed
 from ..api.record import CallRecord
 from ..api.service import Health, ModelCard
-from ..core import GenerateRequest, SamplingParams, SequenceUpdate
-from ..models.chat_template import ChatTemplateError
+from ..core import StepRecord
 from ..models.registry import FrontModel
 from ..processes.process import EngineUnavailableError
+from .choices import interleaved
 from .limits import Admission
 from .metering import Meter
+from .prompts import Prompts
 from .replicas import Replica
 from .routing import Router
-from .validation import check_length, check_model, fit
+from .run import Run
+from .token_texts import TokenTexts
+from .validation import check_model, check_tokens, fit
 
 __all__ = ["Pipeline"]
 
 _log = logging.getLogger(__name__)
-
-# Beyond this many characters or messages, tokenizing would hold up the other streams noticeably.
-_LONG_TEXT = 4096
-_MANY_MESSAGES = 64
 
 
 class Pipeline:
@@ -46,6 +45,8 @@ class Pipeline:
         self, model: FrontModel, router: Router, *, admission: Admission, meter: Meter
     ) -> None:
         self._model = model
+        self._prompts = Prompts(model)
+        self._texts = TokenTexts(model.tokenizer)
         self._router = router
         self._admission = admission
         self._meter = meter
@@ -58,6 +59,9 @@ class Pipeline:
     def health(self) -> Health:
         stats = [replica.stats for replica in self._router.replicas]
         return Health(self._router.is_ready, stats)
+
+    async def steps(self, last: int) -> list[list[StepRecord] | None]:
+        return list(await asyncio.gather(*(_steps(one, last) for one in self._router.replicas)))
 
     async def count_tokens(self, request: ChatRequest, record: CallRecord) -> int:
         check_model(request, served=self._model.name)
@@ -72,12 +76,13 @@ class Pipeline:
     ) -> AsyncGenerator[Event, None]:
         try:
             check_model(request, served=self._model.name)
-            with self._admission.admitted(self._router.choose().stats):
+            check_tokens(request, vocab_size=self._model.tokenizer.vocab_size)
+            stats = self._router.choose().stats
+            with self._admission.admitted(stats, num_sequences=request.n):
                 prompt = await self._tokenize(request, record)
                 with record.timing("route"):
                     replica = self._router.choose()
-                    params = fit(request, prompt_tokens=len(prompt), capacity=replica.capacity)
-                run = _Run(request, record, prompt, params)
+                    run = self._begin(request, record, prompt, replica)
                 async with aclosing(self._run(run, replica)) as events:
                     async for event in events:
                         yield event
@@ -93,31 +98,23 @@ class Pipeline:
     async def _tokenize(self, request: ChatRequest, record: CallRecord) -> list[int]:
         record.note("gateway", 0.0, record.elapsed())
         with record.timing("tokenize"):
-            check_length(
-                request,
-                longest_token=self._model.tokenizer.longest_token,
-                max_context=self._model.max_context,
-            )
-            if _is_short(request):
-                return self._encode(request)
-            return await asyncio.to_thread(self._encode, request)
+            return await self._prompts.encode(request)
 
-    def _encode(self, request: ChatRequest) -> list[int]:
-        tokenizer = self._model.tokenizer
-        try:
-            prompt = self._model.chat_template.encode(tokenizer, request.messages)
-        except ChatTemplateError as error:
-            raise ApiError("invalid", str(error), param=request.messages_field) from error
-        return prompt + tokenizer.encode(request.prefill)
+    def _begin(
+        self, request: ChatRequest, record: CallRecord, prompt: list[int], replica: Replica
+    ) -> Run:
+        params = fit(request, prompt_tokens=len(prompt), capacity=replica.capacity)
+        behind = 0 if replica.stats is None else replica.stats.num_queued_tokens
+        return Run(request, record, prompt, params, texts=self._texts, behind=behind)
 
-    async def _run(self, run: _Run, replica: Replica) -> AsyncGenerator[Event, None]:
-        run.begin()
+    async def _run(self, run: Run, replica: Replica) -> AsyncGenerator[Event, None]:
         try:
-            async with aclosing(replica.generate(run.sequence())) as updates:
-                async for update in updates:
+            streams = [replica.generate(sequence) for sequence in run.sequences()]
+            async with aclosing(interleaved(streams)) as updates:
+                async for index, update in updates:
                     if update.finish_reason == "refused":
-                        raise self._admission.refusal()
-                    for event in run.events(update):
+                        raise self._admission.refusal(replica.stats)
+                    for event in run.events(index, update):
                         yield event
         except EngineUnavailableError as error:
             raise ApiError("overloaded", str(error), retry_after=1) from error
@@ -125,92 +122,9 @@ class Pipeline:
             run.charge(self._meter, self._admission)
 
 
-def _is_short(request: ChatRequest) -> bool:
-    characters = sum(len(message["content"]) for message in request.messages)
-    characters += len(request.prefill)
-    return characters < _LONG_TEXT and len(request.messages) < _MANY_MESSAGES
-
-
-class _Run:
-    """One request inside an engine: translates its updates, and keeps the record."""
-
-    def __init__(
-        self,
-        request: ChatRequest,
-        record: CallRecord,
-        prompt: list[int],
-        params: SamplingParams,
-    ) -> None:
-        self._record = record
-        self._prompt = prompt
-        self._params = params
-        wanted = request.max_tokens
-        self._ends_early = wanted is None or params.max_tokens < wanted
-        self._handed_over = 0.0
-        self._first: float | None = None
-        self._latest: SequenceUpdate | None = None
-
-    def sequence(self) -> GenerateRequest:
-        return GenerateRequest(
-            id=self._record.id,
-            tenant=self._record.tenant,
-            prompt_token_ids=self._prompt,
-            params=self._params,
-        )
-
-    def begin(self) -> None:
-        self._handed_over = self._record.elapsed()
-
-    def events(self, update: SequenceUpdate) -> list[Event]:
-        """What an update means; the first one starts the output.
-
-        Raises:
-            ApiError: The engine failed.
-        """
-        if update.finish_reason == "error":
-            raise ApiError("internal", update.error or "the engine failed this request")
-        self._latest = update
-        events: list[Event] = []
-        if self._first is None:
-            events.append(self._start(update))
-        if update.text:
-            events.append(TextDelta(update.text))
-        if update.finish_reason is not None:
-            events.append(self._finish(update))
-        return events
-
-    def charge(self, meter: Meter, admission: Admission) -> None:
-        """Meter what was computed, however the request ended."""
-        update = self._latest
-        if update is None:
-            return
-        self._record.output_tokens = update.num_output_tokens
-        meter.add(
-            self._record.tenant,
-            input_tokens=len(self._prompt),
-            cache_read=update.num_cached_tokens,
-            output_tokens=update.num_output_tokens,
-        )
-        admission.waited(update.times.queue or 0.0)
-
-    def _start(self, update: SequenceUpdate) -> Started:
-        self._first = self._record.elapsed()
-        queue, prefill = update.times.queue, update.times.prefill
-        self._record.note("queue", self._handed_over, queue)
-        self._record.note("prefill", self._handed_over + (queue or 0.0), prefill)
-        self._record.input_tokens = len(self._prompt)
-        self._record.cache_read = update.num_cached_tokens
-        return Started(len(self._prompt), update.num_cached_tokens)
-
-    def _finish(self, update: SequenceUpdate) -> Finished:
-        self._record.note("decode", self._first or 0.0, update.times.decode)
-        reason: EndReason
-        match update.finish_reason:
-            case "length":
-                reason = "context" if self._ends_early else "length"
-            case "stop_sequence":
-                reason = "stop_sequence"
-            case _:
-                reason = "stop"
-        self._record.outcome = reason
-        return Finished(reason, update.num_output_tokens, update.stop_sequence)
+async def _steps(replica: Replica, last: int) -> list[StepRecord] | None:
+    try:
+        return await replica.explain(last)
+    except EngineUnavailableError as error:
+        _log.info("steps were asked for: %s", error)
+        return None

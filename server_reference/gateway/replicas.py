@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
-from ..core import EngineStats, GenerateRequest, SequenceUpdate
+from ..core import EngineStats, GenerateRequest, SequenceUpdate, StepRecord
 
 __all__ = ["Replica"]
 
@@ -30,4 +30,12 @@ class Replica(Protocol):
 
     def generate(self, request: GenerateRequest) -> AsyncGenerator[SequenceUpdate, None]:
         """Run one sequence; closing the generator aborts it."""
+        ...
+
+    async def explain(self, last: int) -> list[StepRecord]:
+        """What it remembers of its `last` steps, oldest first.
+
+        Raises:
+            EngineUnavailableError: It is not ready, or too long in one step.
+        """
         ...

@@ -17,11 +17,11 @@ from hypercorn.config import Config
 from ..api.app import create_app
 from ..core import EngineStats
 from ..models.chat_template import ChatTemplateError
-from ..models.gguf import GgufError
+from ..models.errors import ModelFileError
 from ..models.registry import FrontModel, ModelUnavailableError, front
 from ..processes.process import EngineProcess, EngineStartError
 from .app import Gateway
-from .auth import ApiKeys
+from .auth import AdminKey, ApiKeys
 from .config import ServerConfig
 from .connections import close_with_clients
 from .limits import Admission
@@ -56,7 +56,13 @@ class Server:
     """
 
     def __init__(
-        self, config: ServerConfig, model: FrontModel, listener: socket.socket, *, keys: ApiKeys
+        self,
+        config: ServerConfig,
+        model: FrontModel,
+        listener: socket.socket,
+        *,
+        keys: ApiKeys,
+        admin: AdminKey,
     ) -> None:
         self.base_url = _url(listener)
         self.api_key = next(iter(config.api_keys or ()), _NO_KEY)
@@ -64,6 +70,7 @@ class Server:
         self._model = model
         self._listener = listener
         self._keys = keys
+        self._admin = admin
         self._log = _open_log(config.request_log)
         self._meter = Meter()
         self._engine = EngineProcess(config.engine)
@@ -176,12 +183,17 @@ class Server:
     async def _serve(self, stopping: asyncio.Event) -> None:
         router = Router([self._engine])
         engine = self._config.engine
-        admission = Admission(max_running=engine.max_num_seqs, max_queued=engine.max_queued)
+        admission = Admission(
+            max_running=engine.max_num_seqs,
+            max_queued=engine.max_queued,
+            max_queued_tokens=engine.max_queued_tokens,
+        )
         pipeline = Pipeline(self._model, router, admission=admission, meter=self._meter)
         # Any: hypercorn and starlette give the same ASGI types different names.
         gateway: Any = Gateway(
             create_app(pipeline),
             keys=self._keys,
+            admin=self._admin,
             max_body_bytes=self._config.max_body_bytes,
             request_log=self._log,
         )
@@ -198,9 +210,10 @@ def start(config: ServerConfig) -> Server:
             damaged, the KV pool is too small.
     """
     keys = ApiKeys(config.api_keys)
+    admin = AdminKey(config.admin_key, api_keys=config.api_keys)
     listener = _listen(config)
     try:
-        server = Server(config, _front(config.engine.model), listener, keys=keys)
+        server = Server(config, _front(config.engine.model), listener, keys=keys, admin=admin)
     except BaseException:
         listener.close()
         raise
@@ -241,7 +254,7 @@ def _ended(serving: asyncio.Task[None]) -> ServerEndedError:
 def _front(model: str) -> FrontModel:
     try:
         return front(model)
-    except (ModelUnavailableError, GgufError, ChatTemplateError, OSError) as error:
+    except (ModelUnavailableError, ModelFileError, ChatTemplateError, OSError) as error:
         raise ServerStartError(" ".join(str(error).split())) from error
 
 

@@ -59,9 +59,12 @@ class PrefixCache:
         """The blocks that hold the beginning of `sequence`, in order; none are taken.
 
         Never all of its tokens: the last one is computed again, because the next token
-        is sampled from its logits (vllm#30320, nano-vllm#144).
+        is sampled from its logits (vllm#30320, nano-vllm#144). None at all where the prompt's
+        logprobs are asked for, which are no part of the cache, and are not told yet.
         """
         blocks: list[int] = []
+        if sequence.params.prompt_logprobs is not None and not sequence.num_outputs:
+            return blocks
         for key in self._keys(sequence, self._num_wanted(sequence)):
             block = self._pool.find(key)
             if block is None:

@@ -16,12 +16,14 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize
 from numpy.typing import NDArray
+
+from .errors import ModelFileError
 
 __all__ = ["GgufError", "GgufFile", "Metadata", "Scalar", "TensorInfo", "Value"]
 
@@ -36,7 +38,7 @@ _VERSIONS = (2, 3)
 _MAX_DIMENSIONS = 4
 
 
-class GgufError(ValueError):
+class GgufError(ModelFileError):
     """A file that is not a complete GGUF file, or not one of a model that can be run."""
 
 
@@ -52,14 +54,40 @@ class TensorInfo:
 
 
 class Metadata:
-    """The key-value pairs of a file, each with the type that its reader expects."""
+    """The key-value pairs of a file, each with the type that its reader expects.
 
-    def __init__(self, path: Path, values: Mapping[str, Value]) -> None:
-        self._path = path
-        self._values = values
+    Args:
+        names: What its reader's names are called in the file, where they differ.
+        error: Raised where one is missing, or not of its type.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        values: Mapping[str, Any],
+        *,
+        names: Mapping[str, str] | None = None,
+        error: type[ModelFileError] = GgufError,
+    ) -> None:
+        self.path = path
+        self.values = values
+        self._names = names or {}
+        self._error = error
 
     def __contains__(self, key: str) -> bool:
-        return key in self._values
+        return self._names.get(key, key) in self.values
+
+    def named(self, names: Mapping[str, str]) -> Metadata:
+        """The same pairs for a reader that has other names for them."""
+        return Metadata(self.path, self.values, names=names, error=self._error)
+
+    def nested(self, key: str) -> Metadata:
+        """The pairs below a key; none where it is absent."""
+        inner = self.values.get(key) or {}
+        if not isinstance(inner, dict):
+            raise self._wrong(key, "an object", inner)
+        known = {name: value for name, value in inner.items() if value is not None}
+        return Metadata(self.path, known, error=self._error)
 
     def text(self, key: str, default: str | None = None) -> str:
         value = self._get(key, default)
@@ -99,21 +127,34 @@ class Metadata:
             raise self._wrong(key, "a list of integers", items)
         return integers
 
-    def _list(self, key: str) -> list[Scalar]:
+    def numbers(self, key: str) -> list[float]:
+        items = self._list(key)
+        if not all(isinstance(item, int | float) for item in items):
+            raise self._wrong(key, "a list of numbers", items)
+        return items
+
+    def flags(self, key: str) -> list[bool]:
+        """A list of true and false; empty where there is no such list."""
+        value = self.values.get(self._names.get(key, key))
+        return [bool(item) for item in value] if isinstance(value, list) else []
+
+    def _list(self, key: str) -> list[Any]:
         value = self._get(key, None)
         if not isinstance(value, list):
             raise self._wrong(key, "a list", value)
         return value
 
-    def _get(self, key: str, default: Value | None) -> Value:
-        value = self._values.get(key, default)
+    def _get(self, key: str, default: Any) -> Any:
+        key = self._names.get(key, key)
+        value = self.values.get(key)
+        value = default if value is None else value
         if value is None:
-            raise GgufError(f"{self._path} has no metadata {key!r}, which is needed to run it")
+            raise self._error(f"{self.path} has no metadata {key!r}, which is needed to run it")
         return value
 
-    def _wrong(self, key: str, wanted: str, value: Value) -> GgufError:
-        shown = repr(value)[:60]
-        return GgufError(f"{self._path}: metadata {key!r} should be {wanted}, not {shown}")
+    def _wrong(self, key: str, wanted: str, value: object) -> ModelFileError:
+        shown, key = repr(value)[:60], self._names.get(key, key)
+        return self._error(f"{self.path}: metadata {key!r} should be {wanted}, not {shown}")
 
 
 class GgufFile:
@@ -146,11 +187,8 @@ class GgufFile:
             GgufError: The file has no such tensor, or holds it in a type that the
                 `gguf` package cannot dequantise.
         """
-        info = self.tensors.get(name)
-        if info is None:
-            raise GgufError(f"{self.path} has no tensor {name!r}, which is needed to run it")
-        first = self._start + info.offset
-        raw = np.frombuffer(self._data, np.uint8, count=info.num_bytes, offset=first)
+        raw = self.rows(name)
+        info = self.tensors[name]
         try:
             values: NDArray[np.float32] = dequantize(_rows(raw, info), info.kind)
         except NotImplementedError:
@@ -160,10 +198,23 @@ class GgufFile:
             ) from None
         return values.astype(np.float32, copy=False).reshape(info.shape)
 
+    def rows(self, name: str) -> NDArray[np.uint8]:
+        """One tensor's bytes as they lie in the file, read-only, `[rows, bytes of a row]`.
+
+        Raises:
+            GgufError: The file has no such tensor.
+        """
+        info = self.tensors.get(name)
+        if info is None:
+            raise GgufError(f"{self.path} has no tensor {name!r}, which is needed to run it")
+        first = self._start + info.offset
+        raw = np.frombuffer(self._data, np.uint8, count=info.num_bytes, offset=first)
+        return raw.reshape(math.prod(info.shape[:-1]), -1)
+
     def _check_size(self) -> None:
         end = max((t.offset + t.num_bytes for t in self.tensors.values()), default=0)
         missing = self._start + end - len(self._data)
-        if missing > 0:
+        if self.tensors and missing > 0:
             raise GgufError(
                 f"{self.path} is cut short: its tensors need {missing} bytes more than the "
                 f"{len(self._data)} there are; fetch the file again"
@@ -171,12 +222,12 @@ class GgufFile:
 
 
 def _rows(raw: NDArray[np.uint8], info: TensorInfo) -> NDArray[np.generic]:
-    """The bytes as `dequantize` takes them: floats as such, blocks one row per tensor row."""
+    """The bytes as `dequantize` takes them: floats as such."""
     if info.kind is GGMLQuantizationType.F32:
         return raw.view(np.float32)
     if info.kind is GGMLQuantizationType.F16:
         return raw.view(np.float16)
-    return raw.reshape(math.prod(info.shape[:-1]), -1)
+    return raw
 
 
 def _map(path: Path) -> mmap.mmap:

@@ -2,51 +2,107 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from ..config import EngineConfig
+from . import checkpoint_models
+from .checkpoint import Checkpoint
 from .gguf import GgufFile
-from .llama_gguf import config_of, weights_of
+from .gguf_blocks import form_of, quantized_of
+from .gguf_models import config_of, parts_of, weights_of
+from .numerics import (
+    asked_forms,
+    check_config,
+    computes_quantized,
+    linears_of,
+    matrices,
+    quantized,
+)
+from .quantized import Form
 from .registry import resolve
 from .tiny import TINY, tiny_weights
-from .tokenizer import BpeTokenizer, ByteTokenizer, Tokenizer
-from .transformer import Transformer
+from .tokenizer import ByteTokenizer, Tokenizer
+from .tokenizer_files import checkpoint_tokenizer, gguf_tokenizer
+from .transformer import ModelConfig, Transformer, weight_shapes
 from .weight_cache import cached_weights
 
 __all__ = ["LoadedModel", "load"]
 
 _DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
-_DETERMINISTIC_ROWS = 16
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model that is ready to run."""
+    """A model that is ready to run; `numerics` says in a line what it is computed in."""
 
     transformer: Transformer
     tokenizer: Tokenizer
     name: str
+    numerics: str = ""
 
 
 def load(config: EngineConfig) -> LoadedModel:
     """Load `config.model` in `config.dtype`, from the cache of converted weights if it can be.
 
+    What it is computed in is logged.
+
     Raises:
         ModelUnavailableError: There is no such model, or it cannot be fetched.
-        GgufError: Its file is damaged or of an unsupported family.
+        ModelFileError: Its files are damaged or of an unsupported family.
+        NumericsError: It cannot be computed as the configuration asks.
     """
+    check_config(config)
+    torch.set_num_threads(config.threads)
     files = resolve(config.model)
+    tokenizer: Tokenizer
     dtype = _DTYPES[config.dtype]
-    pad_rows = _DETERMINISTIC_ROWS if config.numerics == "deterministic" else 1
-    if files.gguf is None:
-        transformer = Transformer(TINY, tiny_weights(dtype), pad_rows=pad_rows)
-        return LoadedModel(transformer, ByteTokenizer(), files.name)
-    file = GgufFile(files.gguf)
-    model_config = config_of(file)
-    weights = cached_weights(
-        file.path, model_config, dtype, lambda: weights_of(file, model_config, dtype)
-    )
-    transformer = Transformer(model_config, weights, pad_rows=pad_rows)
-    return LoadedModel(transformer, BpeTokenizer(file), files.name)
+    if files.folder is not None:
+        checkpoint = Checkpoint(files.folder)
+        model, tokenizer = checkpoint_models.config_of(checkpoint), checkpoint_tokenizer(checkpoint)
+        forms = asked_forms(model, config.quantize, {})
+        dense = checkpoint_models.weights_of(checkpoint, model, dtype)
+        weights = quantized(config, model, dense, forms)
+    elif files.gguf is None:
+        model, tokenizer = TINY, ByteTokenizer()
+        forms = asked_forms(model, config.quantize, {})
+        weights = quantized(config, model, tiny_weights(dtype), forms)
+    else:
+        file = GgufFile(files.gguf)
+        model, tokenizer = config_of(file), gguf_tokenizer(file)
+        forms, weights = _of_gguf(config, file, model)
+    linears, numerics = linears_of(config, model, weights, forms)
+    _logger.info("%s is computed in %s", files.name, numerics)
+    transformer = Transformer(model, weights, linears=linears)
+    return LoadedModel(transformer, tokenizer, files.name, numerics)
+
+
+def _of_gguf(
+    config: EngineConfig, file: GgufFile, model: ModelConfig
+) -> tuple[dict[str, Form], dict[str, Tensor]]:
+    """What is computed quantised, and all weights, from the cache if they can be."""
+    parts = parts_of(file, model)
+    held: dict[str, Form] = {}
+    if computes_quantized(config):
+        found = {name: form_of(file, parts[weight]) for name, weight in matrices(model).items()}
+        held = {name: form for name, form in found.items() if form is not None}
+    forms = asked_forms(model, config.quantize, held)
+
+    def read(name: str) -> tuple[Tensor, Tensor] | None:
+        own = parts[matrices(model)[name]]
+        return quantized_of(file, own, forms[name]) if name in held else None
+
+    def convert() -> dict[str, Tensor]:
+        dense = weights_of(file, model, _DTYPES[config.dtype])
+        return quantized(config, model, dense, forms, read)
+
+    asked: dict[str, object] = {"shapes": weight_shapes(model), "forms": forms}
+    name: str = config.dtype
+    if forms:  # their weights are in the order in which this torch packs them on this CPU
+        asked |= {"torch": str(torch.__version__), "cpu": torch.backends.cpu.get_cpu_capability()}
+        name += f"-{config.quantize or 'held'}{'-one-copy' if config.one_copy else ''}"
+    return forms, cached_weights(file.path, asked, convert, name=name)

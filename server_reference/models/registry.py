@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from ..downloads import smollm2
+from ..downloads import hub, smollm2
 from ..downloads.smollm2 import ModelUnavailableError
 from .chat_template import CHATML, ChatTemplate
-from .gguf import GgufError, GgufFile
-from .tokenizer import BpeTokenizer, ByteTokenizer, Tokenizer
+from .checkpoint import Checkpoint
+from .errors import ModelFileError
+from .gguf import GgufFile
+from .tokenizer import ByteTokenizer, Tokenizer
+from .tokenizer_files import checkpoint_tokenizer, gguf_tokenizer
 
 __all__ = [
     "TINY_MAX_CONTEXT",
@@ -32,11 +35,13 @@ class ModelFiles:
 
     Args:
         name: What clients call it.
-        gguf: Its file; `None` for `tiny`, which has none.
+        gguf: Its file; `None` for a folder, and for `tiny`, which has none.
+        folder: Where it lies as safetensors; `None` otherwise.
     """
 
     name: str
-    gguf: Path | None
+    gguf: Path | None = None
+    folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +63,28 @@ def resolve(name: str) -> ModelFiles:
     """Find a model's files, and fetch them when they can be.
 
     Args:
-        name: `tiny`, `smollm2`, or the path of a GGUF file, which is served under its stem.
+        name: `tiny`, `smollm2`, the path of a GGUF file, which is served under its stem, or
+            of a folder with safetensors, or what a hub calls a model: `organisation/model`.
 
     Raises:
-        ModelUnavailableError: There is no such file, and the name is not a built-in one, or
-            `smollm2` cannot be fetched.
+        ModelUnavailableError: There is no such model, or it cannot be fetched.
     """
     if name == "tiny":
-        return ModelFiles(name, None)
+        return ModelFiles(name)
     if name == "smollm2":
         return ModelFiles(name, smollm2.fetch())
     path = Path(name).expanduser()
     if path.is_file():
         return ModelFiles(path.stem, path.absolute())
+    if path.is_dir():
+        return ModelFiles(path.absolute().name, folder=path.absolute())
+    if hub.is_hub_id(name):
+        return ModelFiles(name, folder=hub.fetch(name))
     near = get_close_matches(name, _BUILT_IN, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ModelUnavailableError(
-        f"there is no model {name!r}: neither a file nor one of {', '.join(_BUILT_IN)}{hint}"
+        f"there is no model {name!r}: neither a file, nor a folder, nor one of "
+        f"{', '.join(_BUILT_IN)}{hint}"
     )
 
 
@@ -83,27 +93,41 @@ def front(name: str) -> FrontModel:
 
     Raises:
         ModelUnavailableError: As `resolve` does.
-        GgufError: The file is damaged, or has no tokenizer or chat template that can be used.
-        ChatTemplateError: The file's template has a syntax error.
+        ModelFileError: A file is damaged, or has no tokenizer or chat template that can be used.
+        ChatTemplateError: The model's template has a syntax error.
     """
     files = resolve(name)
-    if files.gguf is None:
-        return FrontModel(files.name, ByteTokenizer(), ChatTemplate(CHATML), TINY_MAX_CONTEXT)
-    return _front_of(files.name, GgufFile(files.gguf))
+    if files.gguf is not None:
+        return _front_of_gguf(files.name, GgufFile(files.gguf))
+    if files.folder is not None:
+        return _front_of_folder(files.name, Checkpoint(files.folder))
+    return FrontModel(files.name, ByteTokenizer(), ChatTemplate(CHATML), TINY_MAX_CONTEXT)
 
 
-def _front_of(name: str, file: GgufFile) -> FrontModel:
+def _front_of_gguf(name: str, file: GgufFile) -> FrontModel:
     metadata = file.metadata
-    if "tokenizer.chat_template" not in metadata:
-        raise GgufError(
-            f"{file.path} has no chat template: it is a base model; take its instruct version"
-        )
-    tokenizer = BpeTokenizer(file)
+    template = metadata.text("tokenizer.chat_template", "")
+    tokens = metadata.texts("tokenizer.ggml.tokens")
     named = {
-        f"{kind}_token": tokenizer.token_text(metadata.integer(f"tokenizer.ggml.{kind}_token_id"))
+        f"{kind}_token": tokens[metadata.integer(f"tokenizer.ggml.{kind}_token_id")]
         for kind in ("bos", "eos")
         if f"tokenizer.ggml.{kind}_token_id" in metadata
     }
-    template = ChatTemplate(metadata.text("tokenizer.chat_template"), **named)
-    architecture = metadata.text("general.architecture")
-    return FrontModel(name, tokenizer, template, metadata.integer(f"{architecture}.context_length"))
+    max_context = metadata.integer(f"{metadata.text('general.architecture')}.context_length")
+    tokenizer = gguf_tokenizer(file)
+    return FrontModel(name, tokenizer, _template(file.path, template, named), max_context)
+
+
+def _front_of_folder(name: str, checkpoint: Checkpoint) -> FrontModel:
+    named = {kind: checkpoint.special_token(kind) for kind in ("bos_token", "eos_token")}
+    template = _template(checkpoint.folder, checkpoint.chat_template, named)
+    max_context = checkpoint.config.integer("max_position_embeddings")
+    return FrontModel(name, checkpoint_tokenizer(checkpoint), template, max_context)
+
+
+def _template(path: Path, source: str | None, named: dict[str, str]) -> ChatTemplate:
+    if not source:
+        raise ModelFileError(
+            f"{path} has no chat template: it is a base model; take its instruct version"
+        )
+    return ChatTemplate(source, **named)

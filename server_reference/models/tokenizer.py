@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
 from functools import cache
 from typing import Protocol
 
-from tokenizers import Tokenizer as _BytePairs
-from tokenizers import models, pre_tokenizers
+from tokenizers import Tokenizer as Backend
 
 from .control_tokens import ControlTokens
-from .gguf import GgufError, GgufFile
 
-__all__ = ["BpeTokenizer", "ByteTokenizer", "Tokenizer"]
+__all__ = ["BpeTokenizer", "ByteTokenizer", "TokenKind", "Tokenizer", "byte_letters"]
 
 
 class Tokenizer(Protocol):
@@ -31,10 +31,13 @@ class Tokenizer(Protocol):
     longest_token: int
     control_tokens: ControlTokens
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, *, follows: bool = False) -> list[int]:
         """Token ids of `text`, without a token for the start.
 
         `<|im_end|>` and its like are characters in it, as a user's text must be.
+
+        Args:
+            follows: A control token stands before it.
         """
         ...
 
@@ -54,133 +57,102 @@ class ByteTokenizer:
         self.bos_token_id: int | None = None
         self.longest_token = 1
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, *, follows: bool = False) -> list[int]:
         return list(text.encode("utf-8", "replace"))
 
     def token_bytes(self, token_id: int) -> bytes:
         return bytes([token_id]) if 0 <= token_id < 256 else b""
 
 
-# How text is cut before byte pairs are merged, by the file's `tokenizer.ggml.pre`. SmolLM's
-# cuts every digit off first (ggml-org/llama.cpp#8609).
-_GPT2 = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-_PRE_TOKENIZERS: dict[str, pre_tokenizers.PreTokenizer] = {
-    "gpt-2": _GPT2,
-    "smollm": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), _GPT2]),
-}
+class TokenKind(IntEnum):
+    """What a token of a vocabulary is, numbered as in a GGUF file."""
 
-# Values of `tokenizer.ggml.token_type`.
-_NORMAL, _CONTROL, _USER_DEFINED = 1, 3, 4
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4  # found in any text: runs of spaces, `<think>`
+    UNUSED = 5
+    BYTE = 6
+
 
 # `encode` holds the interpreter's lock, for 2 s per MB, and `encode_batch_fast` does not, but
 # starts the binding's threads, of which it warns when the caller forks: so only if need be.
 _LONG_TEXT = 4096
 
 # End a turn in whatever model has them as control tokens, named as its end or not.
-_ALWAYS_ENDS = ("<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>")
+_ALWAYS_ENDS = (
+    "<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "<|eom_id|>", "<end_of_turn>",
+)  # fmt: skip
 
 
 class BpeTokenizer:
-    """Byte-level byte-pair encoding, from the metadata of a GGUF file.
+    """Byte-pair encoding over bytes, or over characters with bytes for those it does not know.
 
-    Raises:
-        GgufError: The file has no such tokenizer, or one that is not supported.
+    Args:
+        backend: Encodes text in which control tokens are characters.
+        tokens: Each token as the vocabulary writes it, by its id.
+        kinds: What each is.
+        over_bytes: A token is written in the letters of `byte_letters`; else as text, with
+            U+2581 for a space.
+        eos_token_ids: As the model's files name them; the usual ones are added.
+        bos_token_id: As `Tokenizer` has it.
+        inner: For text that follows a control token, where it differs.
     """
 
-    def __init__(self, file: GgufFile) -> None:
-        metadata = file.metadata
-        self._tokens = metadata.texts("tokenizer.ggml.tokens")
-        self._types = metadata.integers("tokenizer.ggml.token_type")
-        if len(self._types) != len(self._tokens):
-            raise GgufError(
-                f"{file.path} has {len(self._tokens)} tokens but {len(self._types)} token types"
-            )
-        self._byte_pairs = _byte_pairs(file, self._tokens)
-        self.control_tokens = ControlTokens(self._of_type(_CONTROL))
-        # Found in any text, as the models' own tokenizers do: runs of spaces, `<think>`.
-        self._user_defined = ControlTokens(self._of_type(_USER_DEFINED))
-        self.vocab_size = len(self._tokens)
-        self.eos_token_ids = self._ends(file)
-        self.bos_token_id = self._start(file)
-        self.longest_token = max(map(len, self._tokens), default=0)
+    def __init__(
+        self,
+        backend: Backend,
+        tokens: Sequence[str],
+        kinds: Sequence[int],
+        *,
+        over_bytes: bool,
+        eos_token_ids: Iterable[int],
+        bos_token_id: int | None,
+        inner: Backend | None = None,
+    ) -> None:
+        self._inner = inner or backend
+        self._backend = backend
+        self._tokens = tokens
+        self._kinds = kinds
+        self._over_bytes = over_bytes
+        pairs = enumerate(zip(tokens, kinds, strict=True))
+        control = {text: at for at, (text, its) in pairs if its == TokenKind.CONTROL and text}
+        self.control_tokens = ControlTokens(control)
+        self.vocab_size = len(tokens)
+        ends = {control[text] for text in _ALWAYS_ENDS if text in control}
+        self.eos_token_ids = frozenset(eos_token_ids) | ends
+        self.bos_token_id = bos_token_id
+        self.longest_token = max(map(len, tokens), default=0)
 
-    def token_text(self, token_id: int) -> str:
-        """How the vocabulary writes a token."""
-        return self._tokens[token_id]
-
-    def encode(self, text: str) -> list[int]:
-        ids: list[int] = []
-        for piece in self._user_defined.split(text):
-            ids += [piece] if isinstance(piece, int) else self._merge(piece)
-        return ids
+    def encode(self, text: str, *, follows: bool = False) -> list[int]:
+        backend = self._inner if follows else self._backend
+        # A lone surrogate, which JSON can carry, is no text: the binding would refuse it.
+        valid = text.encode("utf-8", "replace").decode()
+        if len(valid) < _LONG_TEXT:
+            short: list[int] = backend.encode(valid, add_special_tokens=False).ids
+            return short
+        (batch,) = backend.encode_batch_fast([valid], add_special_tokens=False)
+        long: list[int] = batch.ids
+        return long
 
     def token_bytes(self, token_id: int) -> bytes:
         if not 0 <= token_id < len(self._tokens):
             return b""
-        text, kind = self._tokens[token_id], self._types[token_id]
-        if kind == _USER_DEFINED:
-            return text.encode()
-        if kind != _NORMAL:
+        text, kind = self._tokens[token_id], self._kinds[token_id]
+        if kind == TokenKind.USER_DEFINED:
+            return text.encode() if self._over_bytes else text.replace("\u2581", " ").encode()
+        if kind == TokenKind.BYTE:
+            return bytes.fromhex(text[3:5])
+        if kind != TokenKind.NORMAL:
             return b""
-        letters = _byte_letters()
+        if not self._over_bytes:
+            return text.replace("\u2581", " ").encode()
+        letters = byte_letters()
         return b"".join(letters.get(letter) or letter.encode() for letter in text)
-
-    def _merge(self, text: str) -> list[int]:
-        # A lone surrogate, which JSON can carry, is no text: the binding would refuse it.
-        valid = text.encode("utf-8", "replace").decode()
-        if len(valid) < _LONG_TEXT:
-            short: list[int] = self._byte_pairs.encode(valid, add_special_tokens=False).ids
-            return short
-        (batch,) = self._byte_pairs.encode_batch_fast([valid], add_special_tokens=False)
-        long: list[int] = batch.ids
-        return long
-
-    def _of_type(self, kind: int) -> dict[str, int]:
-        pairs = enumerate(zip(self._tokens, self._types, strict=True))
-        return {text: token_id for token_id, (text, its) in pairs if its == kind and text}
-
-    def _ends(self, file: GgufFile) -> frozenset[int]:
-        metadata = file.metadata
-        keys = [f"tokenizer.ggml.{name}_token_id" for name in ("eos", "eot", "eom")]
-        named = {metadata.integer(key) for key in keys if key in metadata}
-        known = self.control_tokens.ids
-        return frozenset(named | {known[text] for text in _ALWAYS_ENDS if text in known})
-
-    def _start(self, file: GgufFile) -> int | None:
-        if not file.metadata.flag("tokenizer.ggml.add_bos_token", default=False):
-            return None
-        return file.metadata.integer("tokenizer.ggml.bos_token_id")
-
-
-def _byte_pairs(file: GgufFile, tokens: list[str]) -> _BytePairs:
-    kind = file.metadata.text("tokenizer.ggml.model")
-    if kind != "gpt2":
-        raise GgufError(
-            f"{file.path} has a tokenizer of kind {kind!r}; supported is 'gpt2', byte-level BPE"
-        )
-    cut = file.metadata.text("tokenizer.ggml.pre", "gpt-2")
-    if cut not in _PRE_TOKENIZERS:
-        known = ", ".join(_PRE_TOKENIZERS)
-        raise GgufError(f"{file.path} has the pre-tokenizer {cut!r}; supported are {known}")
-    merges = [_pair(file, merge) for merge in file.metadata.texts("tokenizer.ggml.merges")]
-    vocab = {text: token_id for token_id, text in enumerate(tokens)}
-    try:
-        byte_pairs = _BytePairs(models.BPE(vocab=vocab, merges=merges))
-    except Exception as error:  # the binding raises nothing narrower
-        raise GgufError(f"{file.path} has a vocabulary that fits no merges: {error}") from error
-    byte_pairs.pre_tokenizer = _PRE_TOKENIZERS[cut]
-    return byte_pairs
-
-
-def _pair(file: GgufFile, merge: str) -> tuple[str, str]:
-    left, space, right = merge.partition(" ")
-    if not space:
-        raise GgufError(f"{file.path} has the merge {merge!r}, which is no pair of tokens")
-    return left, right
 
 
 @cache
-def _byte_letters() -> dict[str, bytes]:
+def byte_letters() -> dict[str, bytes]:
     """The byte behind each letter of a byte-level vocabulary.
 
     Printable bytes stand for themselves; the others follow from U+0100 on.

@@ -1,4 +1,4 @@
-"""One transformer for the Llama family: the arithmetic of every layer but attention.
+"""One transformer for Llama and its kin: the arithmetic of every layer but attention.
 
 Tokens of all sequences lie flat in one batch. Attention, and with it the KV cache, is the
 caller's: `hidden` calls `attend` once per layer.
@@ -6,16 +6,18 @@ caller's: `hidden` calls `attend` once per layer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from .linear import DenseLinear, Linear
+from .rope import RopeScaling, rotate, rotations
 
 __all__ = ["Attend", "ModelConfig", "Transformer", "weight_shapes"]
 
@@ -46,6 +48,20 @@ class ModelConfig:
         max_context: Positions that it was made for.
         rope_theta: Base of the rotary frequencies.
         tie_embeddings: The head is the embedding matrix.
+        windows: Of each layer, how many tokens a query sees, itself included, or `None` for
+            all before it; empty: every layer sees all.
+        attention_scale: Factor on the scores; `None` takes `head_dim**-0.5`.
+        attention_soft_cap: Scores are bent to stay within plus and minus this.
+        rope_scaling: For contexts beyond the one first trained on.
+        local_rope_theta: Base of the layers that have a window, which are never scaled; `None`:
+            they turn as the others do.
+        qkv_bias: Queries, keys and values have a bias each.
+        qk_norm: Each head of queries and keys is normalised before it turns.
+        post_norms: What attention and MLP give is normalised before it is added.
+        norm_offset: Added to every weight of a norm: Gemma's files leave the 1 out.
+        embedding_scale: Factor on the embeddings.
+        activation: Of the MLP's gate.
+        logit_soft_cap: Like `attention_soft_cap`, for the logits.
 
     Raises:
         ValueError: A measure is not positive, or the heads do not divide.
@@ -62,12 +78,30 @@ class ModelConfig:
     rope_theta: float
     rms_norm_eps: float
     tie_embeddings: bool
+    windows: tuple[int | None, ...] = ()
+    attention_scale: float | None = None
+    attention_soft_cap: float | None = None
+    rope_scaling: RopeScaling | None = None
+    local_rope_theta: float | None = None
+    qkv_bias: bool = False
+    qk_norm: bool = False
+    post_norms: bool = False
+    norm_offset: float = 0.0
+    embedding_scale: float = 1.0
+    activation: Literal["silu", "gelu_tanh"] = "silu"
+    logit_soft_cap: float | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value <= 0 and field.name != "tie_embeddings":
-                raise ValueError(f"{field.name} must be positive, not {value}")
+        measures = {field.name: getattr(self, field.name) for field in fields(self)}
+        measures |= {f"windows[{at}]": window for at, window in enumerate(self.windows)}
+        for name, value in measures.items():
+            if type(value) in (int, float) and name != "norm_offset" and not value > 0:
+                raise ValueError(f"{name} must be positive, not {value}")
+        if self.windows and len(self.windows) != self.num_layers:
+            raise ValueError(
+                f"windows has {len(self.windows)} entries for {self.num_layers} layers; give one "
+                f"for each layer, or none"
+            )
         if self.num_q_heads % self.num_kv_heads:
             raise ValueError(
                 f"num_q_heads ({self.num_q_heads}) must be a multiple of num_kv_heads "
@@ -75,6 +109,16 @@ class ModelConfig:
             )
         if self.head_dim % 2:
             raise ValueError(f"head_dim ({self.head_dim}) must be even: rope turns pairs")
+        divisors = self.rope_scaling.divisors if self.rope_scaling else ()
+        if divisors and len(divisors) * 2 != self.head_dim:
+            raise ValueError(
+                f"there are {len(divisors)} rope factors for heads of {self.head_dim} values: one "
+                "is needed for each pair"
+            )
+
+    def window(self, layer: int) -> int | None:
+        """Tokens that a query of this layer sees, itself included; `None`: all."""
+        return self.windows[layer] if self.windows else None
 
 
 def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -89,52 +133,73 @@ def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     layer: dict[str, tuple[int, ...]] = {
         "attention_norm": (hidden,),
         "qkv": (q_rows + 2 * kv_rows, hidden),
+        "qkv_bias": (q_rows + 2 * kv_rows,),
+        "q_norm": (config.head_dim,),
+        "k_norm": (config.head_dim,),
         "attention_out": (hidden, q_rows),
+        "attention_post_norm": (hidden,),
         "mlp_norm": (hidden,),
         "gate_up": (2 * inner, hidden),
         "down": (hidden, inner),
+        "mlp_post_norm": (hidden,),
     }
+    absent = set[str]()
+    absent |= set() if config.qkv_bias else {"qkv_bias"}
+    absent |= set() if config.qk_norm else {"q_norm", "k_norm"}
+    absent |= set() if config.post_norms else {"attention_post_norm", "mlp_post_norm"}
     shapes: dict[str, tuple[int, ...]] = {"embedding": (config.vocab_size, hidden)}
     for at in range(config.num_layers):
-        shapes |= {f"layers.{at}.{name}": shape for name, shape in layer.items()}
+        shapes |= {f"layers.{at}.{name}": layer[name] for name in layer if name not in absent}
     shapes["norm"] = (hidden,)
     return shapes if config.tie_embeddings else shapes | {"head": (config.vocab_size, hidden)}
 
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    attention_norm: Tensor
     qkv: Linear
+    qkv_bias: Tensor | None
     attention_out: Linear
-    mlp_norm: Tensor
     gate_up: Linear
     down: Linear
+    norms: dict[str, Tensor]  # fp32, by the weight's name
+    turns: int  # which of the model's rotations
 
 
 class Transformer:
-    """A decoder of the Llama family.
+    """A decoder of Llama or one of its kin.
 
     Args:
-        weights: As `weight_shapes` lists them, all of one dtype and on one device.
-        pad_rows: As `DenseLinear` takes it.
+        weights: As `weight_shapes` lists them, all of one dtype and on one device; others
+            are left alone.
+        linears: Products that take the place of the matrices of their names in `weights`,
+            which may then be left out; `head` names the head even where it is tied. The bias
+            is not theirs.
+        pad_rows: Of the other products, as `DenseLinear` takes it.
 
     Raises:
         ValueError: A weight is missing, or not of its shape.
     """
 
     def __init__(
-        self, config: ModelConfig, weights: Mapping[str, Tensor], *, pad_rows: int = 1
+        self,
+        config: ModelConfig,
+        weights: Mapping[str, Tensor],
+        *,
+        linears: Mapping[str, Linear] | None = None,
+        pad_rows: int = 1,
     ) -> None:
-        _check(config, weights)
+        self._linears = linears or {}
+        _check(config, weights, self._linears)
         self.config = config
-        self.weights = dict(weights)
+        self.weights = {name: weights[name] for name in weight_shapes(config) if name in weights}
         self.dtype = weights["embedding"].dtype
         self._embedding = weights["embedding"]
-        linear = partial(DenseLinear, pad_rows=pad_rows)
-        self._layers = [_layer(weights, at, linear) for at in range(config.num_layers)]
-        self._norm = weights["norm"].float()
-        self._head = linear(weights["embedding" if config.tie_embeddings else "head"])
-        self._cos, self._sin = _rotations(config, self._embedding.device)
+        self._pad_rows = pad_rows
+        self._layers = [self._layer(at) for at in range(config.num_layers)]
+        self._norm = self._norm_weight("norm")
+        self._head = self._linear("head")
+        self._rotations = _rotations(config, self._embedding.device)
+        self._activate = _ACTIVATIONS[config.activation]
 
     def hidden(self, token_ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Run all layers over new tokens.
@@ -149,16 +214,19 @@ class Transformer:
             `[num_tokens, hidden_size]` in the model's dtype, normalised for `logits`.
         """
         with torch.inference_mode():
-            cos = self._cos[positions].unsqueeze(1)  # [num_tokens, 1, head_dim / 2]
-            sin = self._sin[positions].unsqueeze(1)
+            turned = [
+                (cos[positions].unsqueeze(1), sin[positions].unsqueeze(1))
+                for cos, sin in self._rotations  # each [num_tokens, 1, head_dim]
+            ]
             # The stream between the layers is fp32 whatever the weights are: in bf16 its sums
             # would be rounded 60 times in SmolLM2, which doubles the error of its logits.
             x = functional.embedding(token_ids, self._embedding).float()
+            x = x * self.config.embedding_scale if self.config.embedding_scale != 1 else x
             for at, layer in enumerate(self._layers):
-                q, k, v = self._project(layer, x, cos, sin)
+                q, k, v = self._project(layer, x, *turned[layer.turns])
                 attended = attend(at, q, k, v).reshape(len(x), -1)
-                x = x + layer.attention_out(attended)
-                x = x + self._mlp(layer, x)
+                x += self._after(layer, "attention_post_norm", layer.attention_out(attended))
+                x += self._after(layer, "mlp_post_norm", self._mlp(layer, x))
             return self._normalise(x, self._norm)
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -171,67 +239,94 @@ class Transformer:
             `[rows, vocab_size]`, fp32.
         """
         with torch.inference_mode():
-            return self._head(hidden).float()
+            scores = self._head(hidden).float()
+            cap = self.config.logit_soft_cap
+            return scores if cap is None else torch.tanh(scores / cap) * cap
+
+    def _layer(self, at: int) -> _Layer:
+        prefix = f"layers.{at}."
+        own = [name.removeprefix(prefix) for name in self.weights if name.startswith(prefix)]
+        return _Layer(
+            qkv=self._linear(prefix + "qkv"),
+            qkv_bias=self.weights.get(prefix + "qkv_bias"),
+            attention_out=self._linear(prefix + "attention_out"),
+            gate_up=self._linear(prefix + "gate_up"),
+            down=self._linear(prefix + "down"),
+            norms={name: self._norm_weight(prefix + name) for name in own if name.endswith("norm")},
+            turns=-1 if self.config.window(at) is not None else 0,
+        )
+
+    def _norm_weight(self, name: str) -> Tensor:
+        """What `_normalise` takes: times the root of its length, which the norm has once more."""
+        weight = self.weights[name].float() + self.config.norm_offset
+        return weight * math.sqrt(len(weight))
+
+    def _linear(self, name: str) -> Linear:
+        if name in self._linears:
+            return self._linears[name]
+        tied = name == "head" and self.config.tie_embeddings
+        return DenseLinear(self.weights["embedding" if tied else name], pad_rows=self._pad_rows)
 
     def _project(
         self, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         config = self.config
-        rows = layer.qkv(self._normalise(x, layer.attention_norm))
+        rows = layer.qkv(self._normalise(x, layer.norms["attention_norm"]))
+        rows = rows if layer.qkv_bias is None else rows + layer.qkv_bias
         heads = rows.view(len(x), -1, config.head_dim)
         num_rotated = config.num_q_heads + config.num_kv_heads
-        rotated = _rotate(heads[:, :num_rotated], cos, sin)
+        turning = heads[:, :num_rotated]
+        if config.qk_norm:
+            q, k = turning[:, : config.num_q_heads], turning[:, config.num_q_heads :]
+            q = self._normalise(q.float(), layer.norms["q_norm"])
+            turning = torch.cat((q, self._normalise(k.float(), layer.norms["k_norm"])), dim=1)
+        rotated = rotate(turning, cos, sin)
         q, k = rotated[:, : config.num_q_heads], rotated[:, config.num_q_heads :]
         return q, k, heads[:, num_rotated:]
 
     def _mlp(self, layer: _Layer, x: Tensor) -> Tensor:
-        both = layer.gate_up(self._normalise(x, layer.mlp_norm))
+        both = layer.gate_up(self._normalise(x, layer.norms["mlp_norm"]))
         gate, up = both.chunk(2, dim=-1)
-        return layer.down(functional.silu(gate) * up)
+        return layer.down(self._activate(gate) * up)
+
+    def _after(self, layer: _Layer, norm: str, added: Tensor) -> Tensor:
+        weight = layer.norms.get(norm)
+        return added if weight is None else self._normalise(added.float(), weight)
 
     def _normalise(self, x: Tensor, weight: Tensor) -> Tensor:
-        normal = functional.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)
-        return normal.to(self.dtype)
+        """Divide rows by the root of their mean square, in fewer steps than torch's rms_norm."""
+        size = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        size.mul_(size).add_(len(weight) * self.config.rms_norm_eps).sqrt_()
+        return (x * weight).div_(size).to(self.dtype)
 
 
-def _layer(weights: Mapping[str, Tensor], at: int, linear: Callable[[Tensor], Linear]) -> _Layer:
-    own = {name: weights[f"layers.{at}.{name}"] for name in _Layer.__slots__}
-    return _Layer(
-        attention_norm=own["attention_norm"].float(),
-        qkv=linear(own["qkv"]),
-        attention_out=linear(own["attention_out"]),
-        mlp_norm=own["mlp_norm"].float(),
-        gate_up=linear(own["gate_up"]),
-        down=linear(own["down"]),
-    )
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "silu": functional.silu,
+    "gelu_tanh": partial(functional.gelu, approximate="tanh"),
+}
 
 
-def _check(config: ModelConfig, weights: Mapping[str, Tensor]) -> None:
+def _check(
+    config: ModelConfig, weights: Mapping[str, Tensor], linears: Mapping[str, Linear]
+) -> None:
     for name, shape in weight_shapes(config).items():
-        if name not in weights:
+        if name in linears:
+            found = [linears[name].out_features, linears[name].in_features]
+        elif name in weights:
+            found = list(weights[name].shape)
+        else:
             raise ValueError(f"the weight {name!r} is missing")
-        if weights[name].shape != shape:
+        if found != list(shape):
             raise ValueError(
-                f"the weight {name!r} has the shape {list(weights[name].shape)}, "
+                f"the weight {name!r} has the shape {found}, "
                 f"but the model's measures ask for {list(shape)}"
             )
 
 
-def _rotations(config: ModelConfig, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of every position's angles, `[max_context, head_dim / 2]`, fp32.
-
-    Source:
-        Su et al., "RoFormer", 2021, section 3.2.2.
-    """
-    exponents = torch.arange(0, config.head_dim, 2, dtype=torch.float32) / config.head_dim
-    frequencies = 1.0 / config.rope_theta**exponents
-    positions = torch.arange(config.max_context, dtype=torch.float32)
-    angles = torch.outer(positions, frequencies)
-    return angles.cos().to(device), angles.sin().to(device)
-
-
-def _rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn the pairs (i, i + head_dim / 2) of each head, in fp32."""
-    first, second = heads.float().chunk(2, dim=-1)
-    turned = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
-    return turned.to(heads.dtype)
+def _rotations(config: ModelConfig, device: torch.device) -> list[tuple[Tensor, Tensor]]:
+    """Cosines and sines: first of layers without a window, last of those with one."""
+    make = partial(rotations, head_dim=config.head_dim, max_context=config.max_context)
+    made = [make(theta=config.rope_theta, scaling=config.rope_scaling)]
+    if config.local_rope_theta is not None:
+        made.append(make(theta=config.local_rope_theta, scaling=None))
+    return [(cos.to(device), sin.to(device)) for cos, sin in made]

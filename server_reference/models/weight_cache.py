@@ -1,4 +1,4 @@
-"""Converted weights on disk, so that the next start maps them instead of dequantising again.
+"""Converted weights on disk, so that the next start maps them instead of converting again.
 
 Mapped pages are shared: several engines of one model hold its weights once.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import sys
 import zlib
 from collections.abc import Callable, Mapping
@@ -18,12 +19,11 @@ import torch
 from torch import Tensor
 
 from ..downloads.cache import atomic_writer, cache_dir
-from .transformer import ModelConfig, weight_shapes
 
 __all__ = ["cached_weights"]
 
-# Counts up whenever the file's layout, a weight's name or its order within changes.
-_FORMAT = 1
+# Counts up whenever the file's layout, a weight's name or what is stored for it changes.
+_FORMAT = 2
 _MAGIC = b"SRWEIGHT"
 _ALIGNMENT = 64
 
@@ -35,7 +35,7 @@ class _StaleError(Exception):
 
 
 def cached_weights(
-    source: Path, config: ModelConfig, dtype: torch.dtype, convert: Callable[[], dict[str, Tensor]]
+    source: Path, asked: Mapping[str, Any], convert: Callable[[], dict[str, Tensor]], *, name: str
 ) -> dict[str, Tensor]:
     """The weights of `source`: from the cache, or converted and then cached.
 
@@ -43,14 +43,15 @@ def cached_weights(
     cannot be written to is logged, and costs only time.
 
     Args:
-        source: The model's file; its path, size and time of change are the key.
-        dtype: fp32 or bf16.
-        convert: Makes the weights, as `weight_shapes` lists them.
+        source: The model's file; its path, size and time of change are part of the key.
+        asked: The rest of it: all else that the weights depend on, as JSON has it.
+        convert: Makes the weights, of any names, dtypes and shapes.
+        name: Tells apart the files of one source.
     """
-    path = _path(source, dtype)
-    key = _key(source, config, dtype)
+    path = _path(source, name)
+    key = _key(source, asked)
     try:
-        return _read(path, key, config, dtype)
+        return _read(path, key)
     except FileNotFoundError:
         pass
     except (_StaleError, OSError) as error:
@@ -60,61 +61,68 @@ def cached_weights(
         _write(path, key, weights)
     except OSError as error:
         _logger.warning("converted weights cannot be kept at %s: %s", path, error)
-    return weights
+        return weights
+    del weights  # the next start's are taken at once: mapped pages, not this process's own
+    return _read(path, key)
 
 
-def _path(source: Path, dtype: torch.dtype) -> Path:
+def _path(source: Path, name: str) -> Path:
     place = hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:12]
-    name = f"{source.stem}-{place}-{str(dtype).removeprefix('torch.')}.weights"
-    return cache_dir() / "weights" / name
+    return cache_dir() / "weights" / f"{source.stem}-{place}-{name}.weights"
 
 
-def _key(source: Path, config: ModelConfig, dtype: torch.dtype) -> dict[str, Any]:
+def _key(source: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
     stat = source.stat()
-    return {
+    key = {
         "format": _FORMAT,
         "byte_order": sys.byteorder,
         "size": stat.st_size,
         "mtime_ns": stat.st_mtime_ns,
-        "dtype": str(dtype),
-        "shapes": {name: list(shape) for name, shape in weight_shapes(config).items()},
+        "asked": asked,
     }
+    returned: dict[str, Any] = json.loads(json.dumps(key))  # tuples are lists there
+    return returned
 
 
 def _write(path: Path, key: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
-    """Magic, length of the header, header, then the weights in the order of the key's shapes."""
-    chunks = [weights[name].contiguous().view(torch.uint8) for name in key["shapes"]]
-    checksum = 0
+    """Magic, length of the header, header, then the weights; each begins aligned."""
+    listed = [
+        (name, str(weight.dtype).removeprefix("torch."), list(weight.shape))
+        for name, weight in weights.items()
+    ]
+    checksum = zlib.crc32(json.dumps(listed).encode())
+    chunks: list[memoryview | bytes] = []
+    for weight in weights.values():
+        data = weight.contiguous().view(-1).view(torch.uint8).numpy()
+        chunks += [data.data, b"\0" * (-data.nbytes % _ALIGNMENT)]
     for chunk in chunks:
-        checksum = zlib.crc32(chunk.numpy().data, checksum)
-    header = json.dumps({"key": key, "crc32": checksum}).encode()
+        checksum = zlib.crc32(chunk, checksum)
+    header = json.dumps({"key": key, "crc32": checksum, "weights": listed}).encode()
     fixed = len(_MAGIC) + 8 + len(header)
     header += b" " * (-fixed % _ALIGNMENT)
     with atomic_writer(path) as file:
         file.write(_MAGIC + len(header).to_bytes(8, "little") + header)
         for chunk in chunks:
-            file.write(chunk.numpy().data)
+            file.write(chunk)
 
 
-def _read(
-    path: Path, key: Mapping[str, Any], config: ModelConfig, dtype: torch.dtype
-) -> dict[str, Tensor]:
+def _read(path: Path, key: Mapping[str, Any]) -> dict[str, Tensor]:
     header, start = _header(path)
     if header.get("key") != key:
         raise _StaleError(f"{path} was made from another file or by another version")
-    shapes = weight_shapes(config)
-    sizes = [torch.Size(shape).numel() for shape in shapes.values()]
-    num_bytes = sum(sizes) * dtype.itemsize
-    if path.stat().st_size != start + num_bytes:
-        raise _StaleError(f"{path} is not {start + num_bytes} bytes long")
-    data = torch.from_file(str(path), shared=False, size=start + num_bytes, dtype=torch.uint8)
-    data = data[start:]
-    if zlib.crc32(data.numpy().data) != header.get("crc32"):
+    num_bytes = path.stat().st_size
+    data = torch.from_file(str(path), shared=False, size=num_bytes, dtype=torch.uint8)[start:]
+    listed = header["weights"]
+    if zlib.crc32(data.numpy().data, zlib.crc32(json.dumps(listed).encode())) != header["crc32"]:
         raise _StaleError(f"{path} does not match its checksum")
-    parts = torch.split(data.view(dtype), sizes)
-    return {
-        name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)
-    }
+    weights = {}
+    at = 0
+    for name, dtype_name, shape in listed:
+        dtype = getattr(torch, dtype_name)
+        size = math.prod(shape) * dtype.itemsize
+        weights[name] = data[at : at + size].view(dtype).view(shape)
+        at += size + -size % _ALIGNMENT
+    return weights
 
 
 def _header(path: Path) -> tuple[dict[str, Any], int]:
@@ -128,6 +136,6 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
             header = json.loads(file.read(length))
         except ValueError as error:
             raise _StaleError(f"{path} has no readable header") from error
-        if not isinstance(header, dict):
+        if not isinstance(header, dict) or not {"crc32", "weights"} <= header.keys():
             raise _StaleError(f"{path} has no readable header")
         return header, file.tell()

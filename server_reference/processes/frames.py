@@ -5,11 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from ..config import EngineConfig
-from ..core import EngineStats, GenerateRequest, SequenceUpdate
+from ..core import EngineStats, GenerateRequest, SequenceUpdate, StepRecord
 
 __all__ = [
     "MAX_FRAME_BYTES",
     "Beat",
+    "Explain",
+    "Explained",
     "FrameBuffer",
     "FrameError",
     "FromEngine",
@@ -47,6 +49,12 @@ class Work(msgspec.Struct, tag=True, frozen=True):
     abort: list[str]
 
 
+class Explain(msgspec.Struct, tag=True, frozen=True):
+    """Tell of the last steps; each is answered with one `Explained`, in order."""
+
+    last: int
+
+
 class Stop(msgspec.Struct, tag=True, frozen=True):
     """End the process."""
 
@@ -77,12 +85,18 @@ class Stepped(msgspec.Struct, tag=True, frozen=True):
     stats: EngineStats
 
 
+class Explained(msgspec.Struct, tag=True, frozen=True):
+    """The steps that were asked for, as far as they are remembered, oldest first."""
+
+    steps: list[StepRecord]
+
+
 class Beat(msgspec.Struct, tag=True, frozen=True):
     """A sign of life, however long a step takes."""
 
 
-ToEngine = Hello | Work | Stop
-FromEngine = Loading | Ready | StartFailed | Stepped | Beat
+ToEngine = Hello | Work | Explain | Stop
+FromEngine = Loading | Ready | StartFailed | Stepped | Explained | Beat
 
 _encoder = msgspec.msgpack.Encoder()
 _to_engine = msgspec.msgpack.Decoder(ToEngine)

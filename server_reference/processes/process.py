@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 import subprocess
 import sys
+from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ..config import EngineConfig
-from ..core import EngineStats, GenerateRequest, SequenceUpdate
+from ..core import EngineStats, GenerateRequest, SequenceUpdate, StepRecord
+from .environment import environment
 from .frames import (
+    Explain,
+    Explained,
     FrameBuffer,
     FrameError,
     Hello,
@@ -123,6 +125,23 @@ class EngineProcess:
         finally:
             link.close(request.id)
 
+    async def explain(self, last: int) -> list[StepRecord]:
+        """What the engine remembers of its `last` steps, oldest first.
+
+        Raises:
+            EngineUnavailableError: The engine is not ready, or for as long as `silence` in
+                the middle of a step: it answers between two.
+        """
+        link = self._link
+        if link is None:
+            raise EngineUnavailableError("the engine is not ready; try again in a few seconds")
+        try:
+            return await asyncio.wait_for(link.explain(last), self._silence)
+        except TimeoutError as error:
+            raise EngineUnavailableError(
+                f"the engine has been in one step for {self._silence:g} s; try again after it"
+            ) from error
+
     async def stop(self) -> None:
         """End the process, within a few seconds whatever it does, and fail its requests."""
         if self._supervisor is None:
@@ -195,7 +214,7 @@ class _Link:
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=sys.__stderr__.fileno() if sys.__stderr__ else subprocess.DEVNULL,
-                    env=_environment(config),
+                    env=environment(config),
                     start_new_session=True,  # Ctrl-C is for the front, which then stops us
                 )
             except OSError:
@@ -211,6 +230,7 @@ class _Link:
         self._open: dict[str, _Open] = {}
         self._add: dict[str, GenerateRequest] = {}
         self._abort: list[str] = []
+        self._explain: deque[asyncio.Future[list[StepRecord]]] = deque()  # in order of asking
         self._flushing = False
         self._silent_ticks = 0
         self.stats: EngineStats
@@ -270,12 +290,22 @@ class _Link:
             self._abort.append(id)
             self._flush_soon()
 
+    def explain(self, last: int) -> asyncio.Future[list[StepRecord]]:
+        """Ask for the last steps."""
+        answer = asyncio.get_running_loop().create_future()
+        self._explain.append(answer)
+        self._send(Explain(last))
+        return answer
+
     async def end(self, reason: str) -> None:
         """End the process, kindly first, and fail what was under way."""
         for opened in self._open.values():
             last = replace(opened.latest, text="", finish_reason="error", error=reason)
             opened.updates.put_nowait(last)
         self._open.clear()
+        for asked in self._explain:
+            if not asked.done():
+                asked.set_exception(EngineUnavailableError(reason))
         if self._writer is not None and not self._writer.is_closing():
             self._send(Stop())
         if self._silent_ticks >= _TICKS or self._writer is None:
@@ -318,6 +348,10 @@ class _Link:
                     self.stats = message.stats
                     for update in message.updates:
                         self._publish(update)
+                elif isinstance(message, Explained) and self._explain:
+                    asked = self._explain.popleft()
+                    if not asked.done():  # else whoever asked has given up
+                        asked.set_result(message.steps)
 
     def _publish(self, update: SequenceUpdate) -> None:
         opened = self._open.get(update.id)
@@ -357,23 +391,3 @@ class _Link:
 
 def _unreadable(error: FrameError) -> str:
     return f"the engine process was ended for what it sent: {error}"
-
-
-def _environment(config: EngineConfig) -> dict[str, str]:
-    """The caller's environment, with threads that do not spin.
-
-    Two OpenMP threads on two busy cores are 5 to 40 times slower unless they wait passively.
-    """
-    path = [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
-    root = Path(__file__).parents[2]
-    if root.name not in ("site-packages", "dist-packages"):
-        path.insert(0, str(root))  # a checkout: the child must find what we are
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path),
-        "OMP_NUM_THREADS": str(config.threads),
-        "MKL_NUM_THREADS": str(config.threads),
-        "OMP_WAIT_POLICY": "passive",
-        "GOMP_SPINCOUNT": "0",
-        "KMP_BLOCKTIME": "0",
-    }

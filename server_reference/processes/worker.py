@@ -18,9 +18,11 @@ from contextlib import suppress
 from typing import Protocol
 
 from ..config import EngineConfig
-from ..core import EngineStats, GenerateRequest, SequenceUpdate
+from ..core import EngineStats, GenerateRequest, SequenceUpdate, StepRecord
 from .frames import (
     Beat,
+    Explain,
+    Explained,
     FrameBuffer,
     FromEngine,
     Hello,
@@ -49,10 +51,13 @@ class Steps(Protocol):
     def capacity(self) -> int: ...
     @property
     def has_work(self) -> bool: ...
+    @property
+    def failed_steps(self) -> int: ...
     def add(self, request: GenerateRequest) -> None: ...
     def abort(self, id: str) -> None: ...
     def step(self) -> list[SequenceUpdate]: ...
     def stats(self) -> EngineStats: ...
+    def explain(self, last: int) -> list[StepRecord]: ...
 
 
 class Channel:
@@ -80,8 +85,7 @@ class Channel:
 class Worker:
     """The loop: drain the socket, step, send; block on the socket when there is no work.
 
-    A step that raises fails the sequences that were under way, and the loop goes on;
-    after `_MAX_FAILED_STEPS` of them in a row the engine is taken for broken.
+    After `_MAX_FAILED_STEPS` failed ones in a row the engine is taken for broken.
 
     Args:
         channel: Connected to the front; blocking.
@@ -94,23 +98,16 @@ class Worker:
         self._frames = FrameBuffer()
         self._poll = select.poll()
         self._poll.register(channel.connection, select.POLLIN)
-        # Not the engine's books: a step that raises may have lost the last update of a
-        # sequence that is in those no longer.
-        self._under_way: dict[str, None] = {}
         self._updates: list[SequenceUpdate] = []
-        self._failed_steps = 0
 
     def run(self) -> int:
         """Serve until the front hangs up or says stop; return the exit status."""
         while self._receive():
             if self._engine.has_work:
-                self._step()
+                self._updates += self._engine.step()
             updates, self._updates = self._updates, []
-            for update in updates:
-                if update.finish_reason is not None:
-                    self._under_way.pop(update.id, None)
             self._channel.send(Stepped(updates, self._engine.stats()))
-            if self._failed_steps >= _MAX_FAILED_STEPS:
+            if self._engine.failed_steps >= _MAX_FAILED_STEPS:
                 return 1
         return 0
 
@@ -133,33 +130,16 @@ class Worker:
                 self._add(request)
             for id in message.abort:
                 self._engine.abort(id)
-                self._under_way.pop(id, None)
+        elif isinstance(message, Explain):
+            self._channel.send(Explained(self._engine.explain(message.last)))
         return not isinstance(message, Stop)
 
     def _add(self, request: GenerateRequest) -> None:
         try:
             self._engine.add(request)
         except ValueError as error:
-            self._updates.append(_failed(request.id, str(error)))
-        else:
-            self._under_way[request.id] = None
-
-    def _step(self) -> None:
-        try:
-            self._updates += self._engine.step()
-        except Exception as error:  # the process must outlive one bad batch
-            traceback.print_exc()
-            self._failed_steps += 1
-            reason = f"the engine's step failed ({type(error).__name__}); its log says where"
-            for id in self._under_way:
-                self._engine.abort(id)
-                self._updates.append(_failed(id, reason))
-        else:
-            self._failed_steps = 0
-
-
-def _failed(id: str, reason: str) -> SequenceUpdate:
-    return SequenceUpdate(id=id, finish_reason="error", error=reason)
+            refused = SequenceUpdate(id=request.id, finish_reason="invalid", error=str(error))
+            self._updates.append(refused)
 
 
 def watch(channel: Channel, *, beat: float = _BEAT) -> None:
@@ -201,7 +181,10 @@ def _load(channel: Channel, config: EngineConfig) -> Steps:
     from ..models.load import load
 
     channel.send(Loading(f"loading {config.model}"))
-    return Engine(load(config), config)
+    engine = Engine(load(config), config)
+    for note in engine.notes:
+        channel.send(Loading(note))
+    return engine
 
 
 def _sentence(error: Exception) -> str:

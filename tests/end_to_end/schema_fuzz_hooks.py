@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
+from functools import partial
 from typing import Any
 
 import schemathesis
+from llguidance import LLMatcher, LLTokenizer
+
+from server_reference.api import anthropic_messages, openai_chat, openai_responses
+from server_reference.api.chat import ChatRequest
+from server_reference.api.errors import ApiError
+from server_reference.gateway.grammars import grammar_of
+from server_reference.gateway.validation import check_tokens
 
 __all__ = ["add_odd_header", "filter_body", "is_an_error_of_the_api", "map_body"]
 
@@ -29,6 +38,19 @@ _ODD: list[dict[str, str]] = [
 ]
 _PROMPTS = ["messages", "system", "input", "instructions"]
 _MOST_TEXT = 300  # characters, of at most four tokens each, in a template
+_READERS = {
+    "/v1/messages": anthropic_messages.read_request,
+    "/v1/messages/count_tokens": partial(anthropic_messages.read_request, counting=True),
+    "/v1/chat/completions": openai_chat.read_request,
+    "/v1/responses": openai_responses.read_request,
+}
+# What no schema can say: a field that does not go with another.
+_UNSAID = re.compile(
+    r"has no result for the call|is no call just before it|two calls of the id|two of the name"
+    r"|none of the tools|needs tools to choose|must come before the turn's text"
+    r"|may be at most max_tokens|may not end with the answer's start|names token"
+    r"|may not stand beside output_config"
+)
 _turn = itertools.count()
 
 
@@ -43,6 +65,8 @@ def map_body(context: Any, body: Any) -> Any:
         is_number = isinstance(body[name], int | float) and not isinstance(body[name], bool)
         if is_number and body[name] > 1 and body[name] == int(body[name]):
             body[name] = 1
+    if isinstance(least := body.get("min_tokens"), int) and least > 1:
+        body["min_tokens"] = 1
     if names and not given and names != ["max_tokens"]:  # Messages asks for one itself
         body[names[0]] = 1
     return body
@@ -50,11 +74,34 @@ def map_body(context: Any, body: Any) -> Any:
 
 @schemathesis.hook
 def filter_body(context: Any, body: Any) -> bool:
-    """Leave out prompts that the model has no room for: no schema can say how long they may be."""
-    if not isinstance(body, dict) or context.operation.path not in _LIMITS:
+    """Leave out what no schema can say is wrong: what does not go together, or is too long."""
+    path = context.operation.path
+    if not isinstance(body, dict) or path not in _READERS:
         return True
-    prompt = [body.get(name) for name in _PROMPTS]
-    return len(json.dumps(prompt, ensure_ascii=False)) <= _MOST_TEXT
+    prompt = [body.get(name) for name in [*_PROMPTS, "tools"]]
+    if path in _LIMITS and len(json.dumps(prompt, ensure_ascii=False)) > _MOST_TEXT:
+        return False
+    try:
+        request = _READERS[path](json.dumps(body).encode())
+        check_tokens(request, vocab_size=259)
+    except ApiError as error:
+        return not _UNSAID.search(error.message)
+    return _is_usable(request)
+
+
+def _is_usable(request: ChatRequest) -> bool:
+    """Whether its JSON schemas can be held to."""
+    grammar = grammar_of(request)
+    if grammar is None:
+        return True
+    read = {
+        "lark": LLMatcher.grammar_from_lark,
+        "json_schema": LLMatcher.grammar_from_json_schema,
+    }[grammar.kind]
+    try:
+        return not LLMatcher(LLTokenizer("byte"), read(grammar.source), log_level=0).is_error()
+    except ValueError:
+        return False
 
 
 @schemathesis.hook("before_call")

@@ -11,6 +11,7 @@ import time
 import pytest
 
 import server_reference
+from server_reference.__main__ import main
 from server_reference.gateway.metering import Usage
 from server_reference.gateway.server import ServerStartError
 from tests.end_to_end.raw_http import num_open_files, opened, post, send, talk, until
@@ -350,3 +351,20 @@ def test_a_signal_stops_the_command():
     finally:
         process.kill()
         process.communicate()
+
+
+def test_the_last_steps_of_a_server_without_keys_are_told_on_its_machine(capsys):
+    with server_reference.start("tiny") as server:
+        post(server.base_url, "/v1/messages", messages(max_tokens=3))
+        code = main(["explain", "--url", server.base_url, "--last", "2"])
+
+    out = capsys.readouterr().out
+    assert code == 0
+    assert [line.split()[1] for line in out.splitlines() if line.startswith("step")] == ["2", "3"]
+    assert "decode" in out
+
+
+def test_the_last_steps_are_for_the_admin_where_there_are_tenants(tiny_server):
+    reply = send(tiny_server.base_url, "GET", "/debug/steps", None, headers={"x-api-key": ANN})
+
+    assert reply.status == 401

@@ -12,6 +12,7 @@ from server_reference.api.chat import ChatRequest
 from server_reference.api.events import Event
 from server_reference.api.record import CallRecord
 from server_reference.api.service import Health, ModelCard
+from server_reference.core import SequenceRecord, StepRecord, WaitingRecord
 
 
 @dataclass
@@ -28,6 +29,12 @@ class PlayedService:
 
     def health(self) -> Health:
         return Health(self.is_ready, [None])
+
+    async def steps(self, last: int) -> list[list[StepRecord] | None]:
+        running = SequenceRecord(id="a", tenant="ann", start=3, num_tokens=1, why="decode")
+        waiting = WaitingRecord(id="b", tenant="bob", num_tokens=9, why="no free slot")
+        step = StepRecord(number=7, at=1.5, duration=0.25, scheduled=(running,), waiting=(waiting,))
+        return [[step][:last], None]
 
     async def count_tokens(self, request: ChatRequest, record: CallRecord) -> int:
         return sum(len(message["content"]) for message in request.messages)

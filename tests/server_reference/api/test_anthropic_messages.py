@@ -7,8 +7,7 @@ import pytest
 from server_reference.api.anthropic_messages import IGNORED, AnthropicMessages, read_request
 from server_reference.api.errors import ApiError
 from server_reference.api.events import Finished, Started, TextDelta
-from server_reference.api.wire import Answer
-from tests.server_reference.asgi import events
+from tests.server_reference.api.written import as_reply, as_stream
 
 WIRE = AnthropicMessages()
 
@@ -24,19 +23,7 @@ def a_body(**fields):
 
 def a_stream(*what, **fields):
     """What a writer makes of an event stream."""
-    writer = WIRE.writer(read_request(a_body(**fields)), "req_1")
-    stream = b""
-    for event in what:
-        match event:
-            case Started():
-                stream += writer.started(event)
-            case TextDelta():
-                stream += writer.text(event)
-            case Finished():
-                stream += writer.finished(event) + writer.end()
-            case ApiError():
-                stream += writer.failed(event)
-    return events(stream)
+    return as_stream(WIRE, read_request(a_body(**fields)), *what)
 
 
 def test_an_ordinary_request_is_read():
@@ -158,10 +145,10 @@ def user(content):
         pytest.param({"stop_sequences": ["a", 1]}, "stop_sequences", id="stop-number"),
         pytest.param({"stop_sequences": [""]}, "stop_sequences", id="stop-empty"),
         pytest.param({"system": 1}, "system", id="system-number"),
-        pytest.param({"tools": [{"name": "f"}]}, "tools", id="tools"),
-        pytest.param({"tool_choice": {"type": "auto"}}, "tool_choice", id="tool-choice"),
+        pytest.param({"tools": [{"name": "f"}]}, "tools[0].input_schema", id="tools"),
+        pytest.param({"tool_choice": {"type": "any"}}, "tool_choice", id="tool-choice"),
         pytest.param({"thinking": {"type": "enabled"}}, "thinking", id="thinking"),
-        pytest.param({"output_config": {"effort": "low"}}, "output_config", id="output-config"),
+        pytest.param({"output_config": {"effort": "low"}}, "output_config.effort", id="effort"),
         pytest.param({"max_token": 1}, "max_token", id="unknown-field"),
     ],
 )
@@ -253,9 +240,7 @@ def test_the_last_counts_are_cumulative_and_have_every_key():
 def test_both_forms_say_why_the_output_ended(finished, reason, sequence):
     """Some servers always say end_turn (vllm-project/vllm#48273)."""
     stream = a_stream(Started(3, 0), TextDelta("a"), finished)
-    whole = json.loads(
-        WIRE.reply(Answer(Started(3, 0), finished, "a"), read_request(a_body()), "req_1")
-    )
+    whole = as_reply(WIRE, read_request(a_body()), Started(3, 0), TextDelta("a"), finished)
 
     assert stream[-2][1]["delta"] == {"stop_reason": reason, "stop_sequence": sequence}
     assert (whole["stop_reason"], whole["stop_sequence"]) == (reason, sequence)
@@ -263,9 +248,7 @@ def test_both_forms_say_why_the_output_ended(finished, reason, sequence):
 
 def test_an_output_without_text_has_no_block():
     stream = a_stream(Started(3, 0), Finished("stop", 0))
-    whole = json.loads(
-        WIRE.reply(Answer(Started(3, 0), Finished("stop", 0)), read_request(a_body()), "req_1")
-    )
+    whole = as_reply(WIRE, read_request(a_body()), Started(3, 0), Finished("stop", 0))
 
     assert [name for name, _ in stream][2:] == ["message_delta", "message_stop"]
     assert whole["content"] == []
@@ -281,9 +264,9 @@ def test_nothing_follows_an_error_in_the_stream():
 
 
 def test_a_whole_reply_holds_what_the_stream_would():
-    answer = Answer(Started(10, 4), Finished("length", 2), "ab")
+    what = [Started(10, 4), TextDelta("a"), TextDelta("b"), Finished("length", 2)]
 
-    reply = json.loads(WIRE.reply(answer, read_request(a_body()), "req_1"))
+    reply = as_reply(WIRE, read_request(a_body()), *what)
 
     assert reply["id"] == "msg_1"
     assert (reply["type"], reply["role"], reply["model"]) == ("message", "assistant", "tiny")

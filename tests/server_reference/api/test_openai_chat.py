@@ -7,8 +7,7 @@ import pytest
 from server_reference.api.errors import ApiError
 from server_reference.api.events import Finished, Started, TextDelta
 from server_reference.api.openai_chat import IGNORED, OpenAIChat, read_request
-from server_reference.api.wire import Answer
-from tests.server_reference.asgi import events
+from tests.server_reference.api.written import as_reply, as_stream
 
 WIRE = OpenAIChat(now=lambda: 1_700_000_000.5)
 
@@ -20,19 +19,7 @@ def a_body(**fields):
 
 def a_stream(*what, **fields):
     """What a writer makes of an event stream."""
-    writer = WIRE.writer(read_request(a_body(stream=True, **fields)), "req_1")
-    stream = b""
-    for event in what:
-        match event:
-            case Started():
-                stream += writer.started(event)
-            case TextDelta():
-                stream += writer.text(event)
-            case Finished():
-                stream += writer.finished(event) + writer.end()
-            case ApiError():
-                stream += writer.failed(event)
-    return [data for _, data in events(stream)]
+    return [data for _, data in as_stream(WIRE, read_request(a_body(stream=True, **fields)), *what)]
 
 
 def test_an_ordinary_request_is_read():
@@ -102,8 +89,8 @@ def user(content, **more):
         ),
         pytest.param(
             {"messages": [user("a"), {"role": "tool", "content": "x"}]},
-            "messages[1].role",
-            id="tool-role",
+            "messages[1].tool_call_id",
+            id="result-of-nothing",
         ),
         pytest.param({"messages": [user(None)]}, "messages[0].content", id="content-null"),
         pytest.param(
@@ -114,8 +101,8 @@ def user(content, **more):
         pytest.param({"messages": [user("a", name="Ann")]}, "messages[0].name", id="name"),
         pytest.param(
             {"messages": [user("a"), {"role": "assistant", "content": "", "tool_calls": [{}]}]},
-            "messages[1].tool_calls",
-            id="tool-calls",
+            "messages[1].tool_calls[0].type",
+            id="call-without-type",
         ),
         pytest.param({"model": []}, "model", id="model-array"),
         pytest.param({"max_tokens": 0}, "max_tokens", id="max-tokens-zero"),
@@ -138,18 +125,36 @@ def user(content, **more):
             "stream_options.include_usge",
             id="options-unknown",
         ),
-        pytest.param({"n": 2}, "n", id="two-choices"),
+        pytest.param({"n": 0}, "n", id="no-choices"),
+        pytest.param({"n": 129}, "n", id="many-choices"),
         pytest.param({"n": True}, "n", id="choices-boolean"),
-        pytest.param({"logprobs": True}, "logprobs", id="logprobs"),
+        pytest.param({"logprobs": 1}, "logprobs", id="logprobs-number"),
         pytest.param({"top_logprobs": 3}, "top_logprobs", id="top-logprobs"),
-        pytest.param({"tools": [{"type": "function"}]}, "tools", id="tools"),
-        pytest.param({"tool_choice": "auto"}, "tool_choice", id="tool-choice"),
-        pytest.param({"response_format": {"type": "json_object"}}, "response_format", id="json"),
-        pytest.param({"logit_bias": {"1": 5}}, "logit_bias", id="bias"),
-        pytest.param({"frequency_penalty": 0.1}, "frequency_penalty", id="frequency"),
-        pytest.param({"presence_penalty": -1}, "presence_penalty", id="presence"),
+        pytest.param(
+            {"tools": [{"type": "function"}]}, "tools[0].function", id="tool-without-function"
+        ),
+        pytest.param({"tool_choice": "required"}, "tool_choice", id="no-tool-to-choose"),
+        pytest.param({"response_format": {"type": "xml"}}, "response_format.type", id="format"),
+        pytest.param(
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "a"}}},
+            "response_format.json_schema.schema",
+            id="format-without-schema",
+        ),
+        pytest.param({"logit_bias": {"1": 101}}, "logit_bias.1", id="bias-high"),
+        pytest.param({"logit_bias": {"-1": 5}}, "logit_bias", id="bias-of-no-token"),
+        pytest.param({"logit_bias": {"٣": 5}}, "logit_bias", id="bias-in-other-digits"),
+        pytest.param({"logit_bias": {"1" * 5000: 5}}, "logit_bias", id="bias-of-a-long-number"),
+        pytest.param({"frequency_penalty": 2.1}, "frequency_penalty", id="frequency"),
+        pytest.param({"presence_penalty": -3}, "presence_penalty", id="presence"),
+        pytest.param({"repetition_penalty": 0}, "repetition_penalty", id="repetition"),
+        pytest.param({"min_tokens": 9, "max_tokens": 8}, "min_tokens", id="min-above-max"),
+        pytest.param({"stop_token_ids": [True]}, "stop_token_ids", id="stop-ids-boolean"),
+        pytest.param({"stop_token_ids": [-1]}, "stop_token_ids", id="stop-ids-negative"),
+        pytest.param(
+            {"prompt_logprobs": 1, "stream": True}, "prompt_logprobs", id="prompt-logprobs-stream"
+        ),
         pytest.param({"reasoning_effort": "high"}, "reasoning_effort", id="reasoning"),
-        pytest.param({"top_k": 4}, "top_k", id="unknown-field"),
+        pytest.param({"top_n": 4}, "top_n", id="unknown-field"),
     ],
 )
 def test_a_wrong_field_is_named(fields, param):
@@ -204,9 +209,7 @@ def test_counts_come_only_when_asked_for_in_a_chunk_without_choices():
 )
 def test_both_forms_say_why_the_output_ended(finished, reason):
     *_, last, _done = a_stream(Started(3, 0), finished)
-    whole = json.loads(
-        WIRE.reply(Answer(Started(3, 0), finished, ""), read_request(a_body()), "req_1")
-    )
+    whole = as_reply(WIRE, read_request(a_body()), Started(3, 0), finished)
 
     assert last["choices"][0]["finish_reason"] == reason
     assert whole["choices"][0]["finish_reason"] == reason
@@ -220,9 +223,9 @@ def test_an_error_in_the_stream_is_its_last_event():
 
 
 def test_a_whole_reply_holds_what_the_stream_would():
-    answer = Answer(Started(10, 4), Finished("stop", 2), "ab")
+    what = [Started(10, 4), TextDelta("a"), TextDelta("b"), Finished("stop", 2)]
 
-    reply = json.loads(WIRE.reply(answer, read_request(a_body()), "req_1"))
+    reply = as_reply(WIRE, read_request(a_body()), *what)
 
     assert (reply["id"], reply["object"]) == ("chatcmpl-1", "chat.completion")
     assert reply["choices"][0]["message"] == {

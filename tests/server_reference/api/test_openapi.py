@@ -58,7 +58,7 @@ def test_operations_have_names_of_their_own():
         if method != "parameters"
     ]
 
-    assert len({operation["operationId"] for operation in operations}) == len(operations) == 10
+    assert len({operation["operationId"] for operation in operations}) == len(operations) == 11
 
 
 @pytest.mark.parametrize("shape", ["anthropic", "openai"])

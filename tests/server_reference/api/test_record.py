@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
+
 from server_reference.api.record import CallRecord, StageTime
 
 
@@ -43,3 +45,21 @@ def test_a_stage_that_was_never_reached_is_left_out():
 
 def test_ids_differ():
     assert len({a_record().id for _ in range(100)}) == 100
+
+
+@pytest.mark.parametrize(
+    ("deadline", "silence", "stream", "left"),
+    [
+        pytest.param(None, None, False, None, id="for-ever"),
+        pytest.param(9.0, None, True, 7.0, id="deadline"),
+        pytest.param(9.0, 5.0, False, 3.0, id="the-earlier"),
+        pytest.param(9.0, 5.0, True, 7.0, id="a-stream-is-never-silent"),
+        pytest.param(None, 1.0, False, -1.0, id="over"),
+    ],
+)
+def test_the_time_left_is_the_clients_and_the_arrivals(deadline, silence, stream, left):
+    now = iter([10.0, 12.0])
+    record = CallRecord("/", clock=lambda: next(now))
+    record.deadline, record.silence, record.stream = deadline, silence, stream
+
+    assert record.time_left() == left

@@ -133,11 +133,8 @@ def test_a_whole_answer_gathers_all_text(service):
 
     answer = asyncio.run(collect(service.generate(REQUEST, CallRecord("/"))))
 
-    assert (answer.text, answer.started, answer.finished) == (
-        "ab",
-        Started(3, 1),
-        Finished("length", 2),
-    )
+    assert answer.started == Started(3, 1)
+    assert (answer.choices[0].text, answer.choices[0].finished) == ("ab", Finished("length", 2))
 
 
 def test_work_is_cancelled_when_the_client_goes_away(service):

@@ -12,11 +12,14 @@ from torch import Tensor
 
 from server_reference.config import EngineConfig
 from server_reference.core import GenerateRequest, SamplingParams, Sequence, SequenceUpdate
+from server_reference.engine.attention_backends import AttentionBackend
 from server_reference.engine.engine import Engine
 from server_reference.engine.model_runner import LogitsObserver
 from server_reference.models.load import LoadedModel, load
 
-EXACT = EngineConfig(model="tiny", dtype="fp32", numerics="deterministic", num_blocks=64)
+EXACT = EngineConfig(
+    model="tiny", dtype="fp32", numerics="deterministic", num_blocks=64, prefill_stretch=None
+)
 
 
 @dataclass
@@ -69,8 +72,16 @@ def words(tiny: LoadedModel) -> Callable[..., LoadedModel]:
     return lambda **options: replace(tiny, tokenizer=WordTokenizer(**options))
 
 
+@pytest.fixture(scope="session", params=[0, 1], ids=["lookahead-0", "lookahead-1"])
+def lookahead(request: pytest.FixtureRequest) -> int:
+    """Whoever makes an engine runs with both."""
+    return int(request.param)
+
+
 @pytest.fixture(scope="session")
-def an_engine(words: Callable[..., LoadedModel]) -> Callable[..., tuple[Engine, Recorder]]:
+def an_engine(
+    words: Callable[..., LoadedModel], lookahead: int
+) -> Callable[..., tuple[Engine, Recorder]]:
     """Makes an engine, small and exact unless told otherwise, and its recorder."""
 
     def make(
@@ -79,14 +90,16 @@ def an_engine(words: Callable[..., LoadedModel]) -> Callable[..., tuple[Engine, 
         recorder: Recorder | None = None,
         clock: Callable[[], float] = time.monotonic,
         on_logits: LogitsObserver | None = None,
+        attention: AttentionBackend | None = None,
         **config: object,
     ) -> tuple[Engine, Recorder]:
         recorder = recorder or Recorder()
         engine = Engine(
             model or words(),
-            replace(EXACT, **config),
+            replace(EXACT, **({"lookahead": lookahead} | config)),
             clock=clock,
             on_logits=on_logits or recorder.on_logits,
+            attention=attention,
         )
         return engine, recorder
 

@@ -402,7 +402,7 @@ def test_a_deadline_ends_a_sequence_wherever_it_is():
     assert scheduler.pool.num_free == 32
 
 
-def test_a_failure_without_an_owner_takes_all_that_run_and_all_that_is_cached():
+def test_a_failure_without_an_owner_forgets_all_that_was_computed():
     scheduler = a_scheduler(max_num_seqs=2)
     first, second, waits = added(scheduler, *(a_sequence(number) for number in range(3)))
     advance(scheduler)
@@ -411,10 +411,9 @@ def test_a_failure_without_an_owner_takes_all_that_run_and_all_that_is_cached():
     lost = scheduler.reset()
 
     scheduler.check()
-    assert lost == [first, second]
-    assert list(scheduler.waiting) == [waits]
+    assert {sequence.id for sequence in lost} == {"s0", "s1"}
+    assert list(scheduler.waiting) == [first, second, waits]
     assert (scheduler.pool.num_free, scheduler.pool.num_cached) == (32, 0)
-    assert shape(advance(scheduler)) == [("s2", 0, 6)]
 
 
 def test_accepted_drafts_are_published_only_when_they_are_known():

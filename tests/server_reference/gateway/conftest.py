@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from server_reference.core import EngineStats, GenerateRequest, SequenceUpdate, StageTimes
+from server_reference.core import (
+    EngineStats,
+    GenerateRequest,
+    SequenceUpdate,
+    StageTimes,
+    StepRecord,
+    TokenLogprob,
+)
 from server_reference.processes.process import EngineUnavailableError
 
 
@@ -17,6 +24,8 @@ class CountingReplica:
     """Answers every request with digits, one for each token asked for.
 
     Attributes:
+        says: Texts instead of the digits, one for each token, by the request's place.
+        told: Log-probabilities that every token has.
         cached: Prompt tokens that it says it had in its cache.
         ends_with: What the last update changes.
         gate: Set: updates flow.
@@ -25,7 +34,10 @@ class CountingReplica:
     capacity: int = 1000
     is_ready: bool = True
     num_queued: int = 0
+    num_queued_tokens: int = 0
     cached: int = 0
+    says: Sequence[Sequence[str]] = ()
+    told: list[TokenLogprob] = field(default_factory=list)
     ends_with: dict[str, object] = field(default_factory=dict)
     is_lost: bool = False
     gate: asyncio.Event | None = None
@@ -37,6 +49,7 @@ class CountingReplica:
         return EngineStats(
             num_running=self.running,
             num_queued=self.num_queued,
+            num_queued_tokens=self.num_queued_tokens,
             num_blocks=8,
             num_free_blocks=8,
             num_cached_blocks=0,
@@ -49,18 +62,27 @@ class CountingReplica:
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[SequenceUpdate, None]:
         if self.is_lost:
             raise EngineUnavailableError("the engine is not ready; try again in a few seconds")
+        place = len(self.asked)
         self.asked.append(request)
         self.running += 1
         try:
             if self.gate is not None:
                 await self.gate.wait()
-            for made in range(1, max(1, request.params.max_tokens) + 1):
-                yield self._update(request, made)
+            says = self.says[place] if self.says else None
+            most = request.params.max_tokens if says is None else len(says)
+            for made in range(1, max(1, most) + 1):
+                await asyncio.sleep(0)
+                update = self._update(request, made, most)
+                yield update if says is None else replace(update, text=says[made - 1])
         finally:
             self.running -= 1
 
-    def _update(self, request: GenerateRequest, made: int) -> SequenceUpdate:
-        wanted = request.params.max_tokens
+    async def explain(self, last: int) -> list[StepRecord]:
+        if self.is_lost:
+            raise EngineUnavailableError("the engine is not ready; try again in a few seconds")
+        return [StepRecord(number=1, at=0.5, duration=None)][-last:]
+
+    def _update(self, request: GenerateRequest, made: int, wanted: int) -> SequenceUpdate:
         is_last = made >= wanted
         fields = {
             "id": request.id,
@@ -69,6 +91,7 @@ class CountingReplica:
             "num_cached_tokens": self.cached,
             "times": StageTimes(queue=0.5, prefill=0.25, decode=2.0 if is_last else None),
             "finish_reason": "length" if is_last else None,
+            "logprobs": self.told,
         }
         return SequenceUpdate(**(fields | (self.ends_with if is_last else {})))
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from server_reference.gateway.app import Gateway
-from server_reference.gateway.auth import ApiKeys
+from server_reference.gateway.auth import AdminKey, ApiKeys
 from server_reference.gateway.request_log import RequestLog
 from tests.server_reference.asgi import Client
 
@@ -22,10 +22,16 @@ class Api:
         await send({"type": "http.response.body", "body": b"ok"})
 
 
-def call(path="/v1/messages", body=b"{}", *, keys=None, headers=(), chunks=None):
+def call(path="/v1/messages", body=b"{}", *, keys=None, admin=None, headers=(), chunks=None):
     api, lines = Api(), []
     log = RequestLog(lines.append)
-    gateway = Gateway(api, keys=ApiKeys(keys), max_body_bytes=100, request_log=log)
+    gateway = Gateway(
+        api,
+        keys=ApiKeys(keys),
+        admin=AdminKey(admin, api_keys=keys),
+        max_body_bytes=100,
+        request_log=log,
+    )
 
     async def main():
         client = Client(gateway)
@@ -101,7 +107,9 @@ def test_a_call_is_logged_when_it_is_over():
 def test_a_client_that_leaves_before_its_body_is_there_gets_nothing():
     api, lines = Api(), []
     log = RequestLog(lines.append)
-    gateway = Gateway(api, keys=ApiKeys(None), max_body_bytes=100, request_log=log)
+    gateway = Gateway(
+        api, keys=ApiKeys(None), admin=AdminKey(None), max_body_bytes=100, request_log=log
+    )
 
     async def main():
         client = Client(gateway)
@@ -114,3 +122,13 @@ def test_a_client_that_leaves_before_its_body_is_there_gets_nothing():
     assert reply.status is None
     assert api.calls == []
     assert lines[0]["outcome"] == "disconnected"
+
+
+def test_what_all_tenants_do_is_for_the_admin():
+    tenant, seen, _ = call("/debug/steps", keys={"k": "ann"}, admin="s", headers={"x-api-key": "k"})
+    admin, (state,), _ = call(
+        "/debug/steps", keys={"k": "ann"}, admin="s", headers={"x-admin-key": "s"}
+    )
+
+    assert (tenant.status, seen, admin.status) == (401, [], 200)
+    assert state["is_admin"] is True

@@ -17,8 +17,8 @@ def test_options_go_to_the_engine_or_to_the_server():
     [
         pytest.param("max_seqs", "max_num_seqs", id="engine"),
         pytest.param("api_key", "api_keys", id="server"),
-        pytest.param("engine", "there are api_keys", id="not-an-option"),
-        pytest.param("qqq", "there are api_keys", id="nothing-near"),
+        pytest.param("engine", "there are admin_key, api_keys", id="not-an-option"),
+        pytest.param("qqq", "there are admin_key, api_keys", id="nothing-near"),
     ],
 )
 def test_an_unknown_option_is_answered_with_the_nearest(name, near):

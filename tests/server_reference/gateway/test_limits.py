@@ -120,10 +120,61 @@ def test_a_queue_that_is_full_in_the_engine_counts_too(replica):
     ],
 )
 def test_the_refused_are_told_when_to_come_back(waited, told):
-    admission = Admission(max_running=0, max_queued=0)
-    admission.waited(waited)
+    admission = Admission(max_running=1, max_queued=0)
+    admission.waited(waited, behind=0)
 
     with pytest.raises(ApiError) as refused, admission.admitted(None):
         pass
 
     assert refused.value.retry_after == told
+
+
+def test_prompts_that_wait_may_be_too_long_together(replica):
+    admission = Admission(max_running=100, max_queued=100, max_queued_tokens=1000)
+    replica.num_queued_tokens = 1000
+
+    wait = pytest.raises(ApiError, match="1,000 tokens of prompts wait already")
+    with wait as refused, admission.admitted(replica.stats):
+        pass
+
+    assert refused.value.kind == "rate_limited"
+
+
+def test_several_answers_take_several_places():
+    admission = Admission(max_running=3, max_queued=1)
+
+    with (
+        admission.admitted(None, num_sequences=3),
+        pytest.raises(ApiError) as refused,
+        admission.admitted(None, num_sequences=2),
+    ):
+        pass
+
+    assert refused.value.kind == "rate_limited"
+
+
+def test_more_answers_than_places_can_never_be_made():
+    admission = Admission(max_running=3, max_queued=1)
+
+    too_many = pytest.raises(ApiError, match="5 answers are more than the 4")
+    with too_many as refused, admission.admitted(None, num_sequences=5):
+        pass
+
+    assert (refused.value.kind, refused.value.param) == ("invalid", "n")
+
+
+def test_the_wait_is_estimated_from_the_prompts_before(replica):
+    admission = Admission(max_running=1, max_queued=1)
+    admission.waited(1.0, behind=100)
+    admission.waited(3.0, behind=100)
+    replica.num_queued_tokens = 1000
+
+    assert admission.refusal(replica.stats).retry_after == 20
+
+
+def test_a_wait_behind_nothing_teaches_no_rate(replica):
+    admission = Admission(max_running=1, max_queued=1)
+    admission.waited(1.0, behind=0)
+    replica.num_queued_tokens = 1000
+
+    assert admission.refusal(replica.stats).retry_after == 1

@@ -7,10 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from server_reference.api.chat import ChatRequest
+from server_reference.api.chat import ChatRequest, Tool, ToolChoice
 from server_reference.api.errors import ApiError
-from server_reference.api.events import Failed, Finished, Started, TextDelta
+from server_reference.api.events import (
+    ArgumentsDelta,
+    Failed,
+    Finished,
+    Logprob,
+    Started,
+    TextDelta,
+    ToolCallFinished,
+)
 from server_reference.api.record import CallRecord
+from server_reference.core import TokenLogprob
 from server_reference.gateway.limits import Admission
 from server_reference.gateway.metering import Meter, Usage
 from server_reference.gateway.pipeline import Pipeline
@@ -107,6 +116,8 @@ def count_control(prompt):
 class WatchedTemplate:
     """Notes the thread in which it is used."""
 
+    takes_tools = False
+
     def encode(self, tokenizer, messages):
         self.thread = threading.get_ident()
         return [1]
@@ -131,6 +142,8 @@ def test_a_long_prompt_is_tokenized_off_the_loop(replica, request_, is_on_the_lo
 
 class HeldTemplate:
     """Holds the threads that use it until it is let go."""
+
+    takes_tools = False
 
     def __init__(self):
         self.go = threading.Event()
@@ -201,6 +214,9 @@ def test_the_tenant_is_the_engines_and_the_meters(replica):
     [
         pytest.param(a_request(model="other"), "not_found", id="unknown-model"),
         pytest.param(a_request("x" * 2000), "invalid", id="prompt-too-long"),
+        pytest.param(a_request(logit_bias=((300, 1.0),)), "invalid", id="bias-of-no-token"),
+        pytest.param(a_request(stop_token_ids=(259,)), "invalid", id="stop-at-no-token"),
+        pytest.param(a_request(n=17), "invalid", id="more-answers-than-places"),
     ],
 )
 def test_a_request_that_cannot_run_is_refused_before_the_engine(replica, request_, kind):
@@ -238,6 +254,12 @@ def test_too_many_are_refused(replica):
         pytest.param(
             {"ends_with": {"finish_reason": "error", "error": "it died"}}, "internal", id="died"
         ),
+        pytest.param(
+            {"ends_with": {"finish_reason": "invalid", "error": "a bad schema"}},
+            "invalid",
+            id="cannot-run-it",
+        ),
+        pytest.param({"ends_with": {"finish_reason": "deadline"}}, "deadline", id="too-late"),
     ],
 )
 def test_an_engine_that_cannot_fails_the_request(replica, state, kind):
@@ -251,7 +273,7 @@ def test_an_engine_that_cannot_fails_the_request(replica, state, kind):
 
 
 def test_a_bug_is_a_failure_of_its_request_only(replica, caplog):
-    replica.ends_with = {"num_cached_tokens": None}  # cannot be added up
+    replica.cached = None  # cannot be added up
 
     *_, failed = run(a_pipeline(replica), a_request())
 
@@ -278,3 +300,188 @@ def test_counting_is_the_real_prompt(replica):
     counted = asyncio.run(a_pipeline(replica).count_tokens(a_request(), a_record()))
 
     assert counted == len(run_prompt(replica))
+
+
+def test_several_answers_are_several_sequences_of_one_prompt(replica):
+    pipeline = a_pipeline(replica)
+
+    events = run(pipeline, a_request(n=3, seed=7))
+
+    ids = [one.id for one in replica.asked]
+    assert len({one.rpartition("-")[0] for one in ids}) == 1
+    assert [one.rpartition("-")[2] for one in ids] == ["0", "1", "2"]
+    assert len({tuple(one.prompt_token_ids) for one in replica.asked}) == 1
+    seeds = [one.params.seed for one in replica.asked]
+    assert seeds[0] == 7
+    assert len(set(seeds)) == 3
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    assert isinstance(events[0], Started)
+    for index in range(3):
+        mine = [one for one in events[1:] if one.index == index]
+        assert mine == [
+            *(TextDelta(text, index) for text in "123"),
+            Finished("length", 3, None, index),
+        ]
+
+
+def test_several_answers_are_charged_together_and_their_prompt_once(replica):
+    pipeline, record = a_pipeline(replica), a_record()
+
+    run(pipeline, a_request(n=3), record)
+
+    prompt = len(replica.asked[0].prompt_token_ids)
+    assert pipeline._meter.usage() == {"ann": Usage(1, prompt, 0, 9)}
+    assert record.output_tokens == 9
+
+
+def test_without_a_seed_each_answer_draws_its_own(replica):
+    run(a_pipeline(replica), a_request(n=2))
+
+    assert [one.params.seed for one in replica.asked] == [None, None]
+
+
+def test_closing_early_aborts_every_answer(replica):
+    async def main():
+        pipeline = a_pipeline(replica)
+        async with aclosing(pipeline.generate(a_request(max_tokens=100, n=3), a_record())) as some:
+            async for event in some:
+                if isinstance(event, TextDelta):
+                    break
+
+    asyncio.run(main())
+
+    assert len(replica.asked) == 3
+    assert replica.running == 0
+
+
+CITY = {"type": "object", "properties": {"city": {"enum": ["Rome"]}}}
+AT = Tool(name="at", parameters=CITY)
+CALLED = ["Look. <tool", '_call>{"name": "at", "argum', 'ents": {"city": "Rome"}}', "</tool_call>"]
+
+
+def test_a_call_in_the_text_is_a_call(replica):
+    replica.says, replica.ends_with = [CALLED], {"finish_reason": "stop"}
+
+    _, text, call, arguments, finished_call, finished = run(
+        a_pipeline(replica), a_request(tools=(AT,))
+    )
+
+    assert (text, arguments) == (TextDelta("Look."), ArgumentsDelta('{"city": "Rome"}'))
+    assert (call.name, finished_call) == ("at", ToolCallFinished())
+    assert finished == Finished("tool_calls", 4)
+    assert replica.asked[0].params.grammar is None
+
+
+@pytest.mark.parametrize(
+    ("says", "ends_with", "reason"),
+    [
+        pytest.param(CALLED, "length", "length", id="cut-after-a-call"),
+        pytest.param(["Look."], "stop", "stop", id="no-call"),
+        pytest.param(CALLED[:3], "stop", "tool_calls", id="without-its-mark"),
+        pytest.param(CALLED[:2], "stop", "stop", id="unfinished"),
+    ],
+)
+def test_calls_are_the_reason_only_when_one_was_sent(replica, says, ends_with, reason):
+    replica.says, replica.ends_with = [says], {"finish_reason": ends_with}
+
+    *_, finished = run(a_pipeline(replica), a_request(max_tokens=9, tools=(AT,)))
+
+    assert finished.reason == reason
+
+
+def test_tools_that_may_not_be_called_are_not_looked_for(replica):
+    replica.says, replica.ends_with = [CALLED], {"finish_reason": "stop"}
+
+    events = run(a_pipeline(replica), a_request(tools=(AT,), tool_choice=ToolChoice(mode="none")))
+
+    assert {type(event) for event in events} == {Started, TextDelta, Finished}
+
+
+def test_a_forced_call_is_held_to_its_form_and_told_as_it_comes(replica):
+    replica.says = [
+        ['<tool_call>\n{"name": "at", "arguments": {"ci', 'ty": "Rome"}}\n</tool_call>']
+    ]
+    replica.ends_with = {"finish_reason": "stop"}
+    choice = ToolChoice(mode="required", names=("at",), parallel=False)
+
+    _, _, first, rest, _, finished = run(
+        a_pipeline(replica), a_request(tools=(AT,), tool_choice=choice)
+    )
+
+    assert (first, rest) == (ArgumentsDelta('{"ci'), ArgumentsDelta('ty": "Rome"}'))
+    assert finished.reason == "tool_calls"
+    assert replica.asked[0].params.grammar.kind == "lark"
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason", "told"),
+    [
+        pytest.param((), "tool_calls", None, id="not-the-callers"),
+        pytest.param(("</tool_call>",), "stop_sequence", "</tool_call>", id="the-callers"),
+    ],
+)
+def test_the_output_ends_with_the_one_call_that_is_allowed(replica, stop, reason, told):
+    replica.says = [[*CALLED[:3], ""]]
+    replica.ends_with = {"finish_reason": "stop_sequence", "stop_sequence": "</tool_call>"}
+    choice = ToolChoice(parallel=False)
+
+    *_, finished = run(a_pipeline(replica), a_request(tools=(AT,), tool_choice=choice, stop=stop))
+
+    assert (finished.reason, finished.stop_sequence) == (reason, told)
+    assert replica.asked[0].params.stop == (*stop, "</tool_call>")
+
+
+def test_log_probabilities_come_with_the_next_text(replica):
+    """Text may be held back; what was drawn is told all the same."""
+    replica.says, replica.told = [["", "a", ""]], [TokenLogprob(token_id=65, logprob=-1.0)]
+
+    _, first, last, _ = run(a_pipeline(replica), a_request(logprobs=0))
+
+    known = Logprob(65, b"A", -1.0)
+    assert first == TextDelta("a", 0, (known, known))
+    assert last == TextDelta("", 0, (known,))
+    assert replica.asked[0].params.logprobs == 0
+
+
+@pytest.mark.parametrize(
+    ("deadline", "left"), [(None, None), (100.0, 100.0)], ids=["for-ever", "a-while"]
+)
+def test_the_engine_learns_how_long_the_client_waits(replica, deadline, left):
+    record = a_record()
+    record.deadline = deadline
+
+    run(a_pipeline(replica), a_request(), record)
+
+    assert replica.asked[0].deadline == (left and pytest.approx(left, abs=5))
+
+
+def test_a_client_that_has_given_up_costs_nothing(replica):
+    record = a_record()
+    record.deadline = 1e-9
+
+    (failed,) = run(a_pipeline(replica), a_request(), record)
+
+    assert failed.error.kind == record.outcome == "deadline"
+    assert failed.error.status("anthropic") == failed.error.status("openai") == 504
+    assert replica.asked == []
+
+
+def test_a_schema_that_cannot_be_used_is_named_with_its_field(replica):
+    replica.ends_with = {"finish_reason": "invalid", "error": "a bad schema"}
+    request = a_request(max_tokens=1, output_schema='{"type": "x"}', output_field="text.format")
+
+    *_, failed = run(a_pipeline(replica), request)
+
+    assert (failed.error.kind, failed.error.param) == ("invalid", "text.format")
+    assert failed.error.message == "a bad schema"
+
+
+def test_the_refused_learn_how_long_the_prompts_before_them_take(replica):
+    pipeline = a_pipeline(replica)
+    replica.num_queued_tokens = 100
+    run(pipeline, a_request())  # waits half a second behind them
+
+    replica.num_queued_tokens, replica.ends_with = 2000, {"finish_reason": "refused"}
+    *_, failed = run(pipeline, a_request(max_tokens=1))
+
+    assert failed.error.retry_after == 10

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from server_reference.api.chat import ChatRequest
 from server_reference.api.errors import ApiError
-from server_reference.gateway.validation import check_length, check_model, fit
+from server_reference.core import SamplingParams
+from server_reference.gateway.validation import check_length, check_model, fit, size_of
 
 
 def a_request(max_tokens=5, **fields):
@@ -58,12 +61,34 @@ def test_a_complaint_names_the_field_that_the_messages_stand_in():
 
 
 def test_sampling_is_passed_on():
-    request = a_request(temperature=0.2, top_k=4, top_p=0.7, seed=9, stop=("x",))
+    given = {
+        "temperature": 0.2,
+        "top_k": 4,
+        "top_p": 0.7,
+        "min_p": 0.1,
+        "repetition_penalty": 1.1,
+        "frequency_penalty": 0.5,
+        "presence_penalty": -0.5,
+        "logit_bias": ((1, 2.0),),
+        "seed": 9,
+        "logprobs": 3,
+        "prompt_logprobs": 2,
+        "stop": ("x",),
+        "stop_token_ids": (7,),
+        "min_tokens": 4,
+        "ignore_eos": True,
+    }
 
-    params = fit(request, prompt_tokens=1, capacity=100)
+    params = fit(a_request(**given), prompt_tokens=1, capacity=100)
 
-    assert (params.temperature, params.top_k, params.top_p) == (0.2, 4, 0.7)
-    assert (params.seed, params.stop) == (9, ("x",))
+    assert {name: getattr(params, name) for name in given} == given
+    assert {one.name for one in fields(SamplingParams)} == {*given, "max_tokens", "grammar"}
+
+
+def test_no_more_tokens_are_asked_for_than_there_is_room():
+    params = fit(a_request(None, min_tokens=50), prompt_tokens=90, capacity=100)
+
+    assert (params.max_tokens, params.min_tokens) == (10, 10)
 
 
 def turns(*texts):
@@ -84,7 +109,7 @@ def test_what_is_too_long_in_any_tokens_is_refused_before_it_is_tokenized(
     request = ChatRequest(model="tiny", messages=messages, prefill=prefill, max_tokens=1)
 
     with pytest.raises(ApiError, match=f"{characters} characters .* 1,000 tokens") as refused:
-        check_length(request, longest_token=80, max_context=1000)
+        check_length(request, size_of(request), longest_token=80, max_context=1000)
 
     assert refused.value.code == "context_length_exceeded"
 
@@ -92,4 +117,4 @@ def test_what_is_too_long_in_any_tokens_is_refused_before_it_is_tokenized(
 def test_what_may_still_fit_is_let_through_to_be_tokenized():
     request = ChatRequest(model="tiny", messages=turns("x" * 80_000), max_tokens=1)
 
-    check_length(request, longest_token=80, max_context=1000)
+    check_length(request, size_of(request), longest_token=80, max_context=1000)

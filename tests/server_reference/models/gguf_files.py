@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -53,7 +54,7 @@ def write_gguf(
     kind: GGMLQuantizationType = GGMLQuantizationType.F32,
     without: Iterable[str] = (),
     extra: Mapping[str, NDArray[np.float32]] | None = None,
-    **metadata: str | int | float | bool,
+    **metadata: str | int | float | bool | list[Any],
 ) -> Path:
     """Write a file.
 

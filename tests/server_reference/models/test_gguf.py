@@ -66,6 +66,25 @@ def test_tensors_come_back_in_fp32(tmp_path: Path, kind: Kind, error: float) -> 
     np.testing.assert_allclose(values, tensors()["blk.1.ffn_down.weight"], atol=error, rtol=0)
 
 
+@pytest.mark.parametrize("kind", [Kind.Q4_K, Kind.Q6_K], ids=["Q4_K", "Q6_K"])
+def test_k_quants_come_back_row_by_row(tmp_path: Path, kind: Kind) -> None:
+    num_bytes = gguf.quants.quant_shape_to_byte_shape((512,), kind)[0]
+    raw = np.random.default_rng(0).integers(0, 60, (3, num_bytes)).astype(np.uint8)
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "llama")
+    writer.add_tensor("first", np.ones(5, np.float32))
+    writer.add_tensor("odd.weight", raw, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+    values = GgufFile(tmp_path / "model.gguf").tensor("odd.weight")
+
+    assert values.shape == (3, 512)
+    assert len(np.unique(values[2])) > 16
+    assert np.array_equal(values[2], gguf.quants.dequantize(raw[2], kind).ravel())
+
+
 def test_headers_are_read_as_the_gguf_package_reads_them(path: Path) -> None:
     file, theirs = GgufFile(path), gguf.GGUFReader(path)
 

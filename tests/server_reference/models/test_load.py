@@ -12,6 +12,8 @@ from server_reference.models.registry import ModelUnavailableError, front
 from tests.server_reference.conftest import Peer
 from tests.server_reference.models.dense import all_logits, greedy
 from tests.server_reference.models.gguf_files import write_gguf
+from tests.server_reference.models.hub_models import IDS, peer, their_logits
+from tests.server_reference.models.test_registry import a_folder
 from tests.server_reference.models.texts import decoded, encoded
 
 PROMPTS = [
@@ -47,6 +49,17 @@ def test_a_file_gives_the_same_numbers_from_the_cache(
 
     assert len(list((tmp_path / "cache").rglob("*.weights"))) == 1
     assert torch.equal(first, second)
+
+
+def test_a_folder_is_loaded_with_its_tokenizer(tmp_path: Path) -> None:
+    folder, model = a_folder(tmp_path / "small"), peer("llama")
+
+    loaded = load(EngineConfig(model=str(folder), dtype="fp32"))
+
+    assert loaded.name == "small"
+    assert loaded.tokenizer.eos_token_ids == {2, 3}
+    ours = all_logits(loaded.transformer, IDS)
+    torch.testing.assert_close(ours, their_logits(model), atol=1e-4, rtol=0)
 
 
 def test_a_missing_or_foreign_file_is_a_typed_error(tmp_path: Path) -> None:

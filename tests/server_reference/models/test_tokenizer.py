@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tokenizers import pre_tokenizers
 
-from server_reference.models.gguf import GgufError, GgufFile
+from server_reference.models.gguf import GgufFile
 from server_reference.models.tokenizer import BpeTokenizer, ByteTokenizer, Tokenizer
+from server_reference.models.tokenizer_files import gguf_tokenizer
 from tests.server_reference.conftest import Peer
 from tests.server_reference.models.gguf_files import TOKENS, write_gguf
 from tests.server_reference.models.texts import decoded, encoded
@@ -18,12 +18,12 @@ STRINGS = json.loads((Path(__file__).parents[2] / "data" / "strings.json").read_
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> BpeTokenizer:
-    return BpeTokenizer(GgufFile(write_gguf(tmp_path_factory.mktemp("gguf") / "small.gguf")))
+    return gguf_tokenizer(GgufFile(write_gguf(tmp_path_factory.mktemp("gguf") / "small.gguf")))
 
 
 @pytest.fixture(scope="module")
 def smollm2(smollm2_gguf: Path) -> BpeTokenizer:
-    return BpeTokenizer(GgufFile(smollm2_gguf))
+    return gguf_tokenizer(GgufFile(smollm2_gguf))
 
 
 @pytest.fixture(params=["bytes", "small"])
@@ -74,49 +74,6 @@ def test_user_defined_tokens_are_found_in_any_text(small: BpeTokenizer) -> None:
 
     assert [TOKENS[at] for at in ids] == ["hello", "<tool>"]
     assert decoded(small, ids) == "hello<tool>"
-
-
-def test_digits_are_cut_off_first(small: BpeTokenizer) -> None:
-    """Else the second space would belong to the digit: `Ġ`, `Ġ`, `5`."""
-    assert [TOKENS[at] for at in small.encode("  5")] == ["ĠĠ", "5"]
-
-
-def test_gpt2_leaves_digits_where_they_are(tmp_path: Path) -> None:
-    path = write_gguf(tmp_path / "gpt2.gguf", tokenizer__ggml__pre="gpt-2")
-
-    ids = BpeTokenizer(GgufFile(path)).encode("  5")
-
-    assert [TOKENS[at] for at in ids] == ["Ġ", "Ġ", "5"]
-
-
-@pytest.mark.parametrize(
-    ("adds", "expected"), [pytest.param(True, 0, id="asked"), pytest.param(False, None, id="not")]
-)
-def test_a_start_token_is_named_only_when_the_file_asks_for_it(
-    tmp_path: Path, adds: bool, expected: int | None
-) -> None:
-    path = write_gguf(tmp_path / "bos.gguf", tokenizer__ggml__add_bos_token=adds)
-
-    assert BpeTokenizer(GgufFile(path)).bos_token_id == expected
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        pytest.param("tokenizer__ggml__model", "llama", "of kind 'llama'", id="sentencepiece"),
-        pytest.param("tokenizer__ggml__pre", "deepseek-llm", "'deepseek-llm'", id="unknown-cut"),
-    ],
-)
-def test_another_kind_of_tokenizer_is_refused(
-    tmp_path: Path, key: str, value: str, message: str
-) -> None:
-    changes: dict[str, Any] = {key: value}
-    path = write_gguf(tmp_path / "odd.gguf", **changes)
-
-    with pytest.raises(GgufError, match=message) as caught:
-        BpeTokenizer(GgufFile(path))
-
-    assert "odd.gguf" in str(caught.value)
 
 
 @pytest.mark.smollm2

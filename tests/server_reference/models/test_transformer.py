@@ -53,6 +53,31 @@ def test_agrees_with_transformers_llama(config: ModelConfig) -> None:
     torch.testing.assert_close(ours, _theirs(config, weights), atol=1e-4, rtol=0)
 
 
+class Zeros:
+    """A product that gives nothing."""
+
+    def __init__(self, out_features: int, in_features: int) -> None:
+        self.out_features, self.in_features = out_features, in_features
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x.new_zeros(len(x), self.out_features)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_given_products_take_the_place_of_matrices(tied: bool) -> None:
+    config = replace(SMALL, tie_embeddings=tied)
+    weights = {name: w for name, w in some_weights(config).items() if name != "head"}
+
+    transformer = Transformer(config, weights, linears={"head": Zeros(50, 32)})
+
+    assert not all_logits(transformer, IDS).any()
+
+
+def test_a_given_product_must_be_of_its_matrix_shape() -> None:
+    with pytest.raises(ValueError, match=r"'head' has the shape \[49, 32\], but .* \[50, 32\]"):
+        Transformer(SMALL, some_weights(SMALL), linears={"head": Zeros(49, 32)})
+
+
 def _theirs(config: ModelConfig, weights: dict[str, Tensor]) -> Tensor:
     """Logits of transformers' own Llama with the same weights."""
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -165,6 +190,9 @@ def test_nothing_is_recorded_for_gradients() -> None:
         pytest.param({"num_q_heads": 3}, r"num_q_heads \(3\) must be a multiple", id="groups"),
         pytest.param({"head_dim": 7}, r"head_dim \(7\) must be even", id="odd-head"),
         pytest.param({"num_layers": 0}, "num_layers must be positive, not 0", id="no-layers"),
+        pytest.param({"windows": (8, 0)}, r"windows\[1\] must be positive, not 0", id="no-window"),
+        pytest.param({"windows": (8,)}, "1 entries for 2 layers", id="a-window-too-few"),
+        pytest.param({"attention_soft_cap": 0.0}, "attention_soft_cap must be pos", id="no-cap"),
     ],
 )
 def test_measures_that_do_not_fit_are_refused(change: dict[str, Any], message: str) -> None:
@@ -181,3 +209,8 @@ def test_weights_that_do_not_fit_are_refused() -> None:
         Transformer(SMALL, weights | {"norm": torch.ones(31)})
     with pytest.raises(ValueError, match="pad_rows must be at least 1, not 0"):
         Transformer(SMALL, weights, pad_rows=0)
+
+
+def test_a_window_is_a_layers_own_and_none_where_none_is_given() -> None:
+    assert [replace(SMALL, windows=(8, None)).window(layer) for layer in (0, 1)] == [8, None]
+    assert SMALL.window(1) is None

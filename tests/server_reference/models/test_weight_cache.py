@@ -26,7 +26,7 @@ class Source:
             self.conversions += 1
             return some_weights(SMALL, dtype)
 
-        return cached_weights(self.path, SMALL, dtype, convert)
+        return cached_weights(self.path, {"shapes": [1, (2, 3)]}, convert, name=str(dtype)[6:])
 
     def cached(self) -> Path:
         [path] = self.cache.rglob("*.weights")
@@ -56,6 +56,34 @@ def test_each_dtype_has_its_own_file(source: Source) -> None:
     source.weights(torch.bfloat16)
 
     assert len(list(source.cache.rglob("*.weights"))) == 2
+
+
+def test_matrices_of_all_kinds_are_mapped_as_they_were(source: Source) -> None:
+    weights = {
+        "codes": torch.tensor([[1, -2, 3]], dtype=torch.int8),
+        "packed": torch.tensor([255, 0], dtype=torch.uint8),
+        "scales": torch.tensor([[[1.5, -2.0]]], dtype=torch.bfloat16),
+        "norm": torch.tensor([0.1]),
+    }
+
+    for _ in range(2):
+        again = cached_weights(source.path, {}, lambda: dict(weights), name="mixed")
+
+    assert list(again) == list(weights)
+    assert all(torch.equal(again[name], weights[name]) for name in weights)
+    assert all(again[name].dtype == weights[name].dtype for name in weights)
+    assert all(again[name].data_ptr() % 64 == 0 for name in weights)
+
+
+def test_weights_that_depend_on_something_else_are_converted_again(source: Source) -> None:
+    source.weights()
+    made = some_weights(SMALL)
+
+    other = cached_weights(source.path, {"forms": "int4"}, lambda: made, name="float32")
+
+    assert torch.equal(other["norm"], made["norm"])
+    source.weights()
+    assert source.conversions == 2
 
 
 def test_a_source_that_changed_is_converted_again_in_place(source: Source) -> None:

@@ -13,7 +13,10 @@ def encoded(tokenizer: Tokenizer, text: str) -> list[int]:
     """Token ids of `text`, in which `<|im_end|>` and its like are control tokens."""
     ids: list[int] = []
     for piece in tokenizer.control_tokens.split(text):
-        ids += [piece] if isinstance(piece, int) else tokenizer.encode(piece)
+        if isinstance(piece, int):
+            ids.append(piece)
+        else:
+            ids += tokenizer.encode(piece, follows=bool(ids))
     return ids
 
 

@@ -8,7 +8,13 @@ import socket
 import sys
 import time
 
-from server_reference.core import EngineStats, GenerateRequest, SequenceUpdate, StageTimes
+from server_reference.core import (
+    EngineStats,
+    GenerateRequest,
+    SequenceUpdate,
+    StageTimes,
+    StepRecord,
+)
 from server_reference.processes.frames import (
     FrameBuffer,
     Hello,
@@ -39,6 +45,7 @@ class CountingEngine:
         self._running: dict[str, GenerateRequest] = {}
         self._made: dict[str, int] = {}
         self._steps = 0
+        self.failed_steps = 0
 
     @property
     def has_work(self) -> bool:
@@ -56,7 +63,15 @@ class CountingEngine:
     def step(self) -> list[SequenceUpdate]:
         time.sleep(self._pace)
         self._steps += 1
-        return [self._advance(request) for request in list(self._running.values())]
+        try:
+            updates = [self._advance(request) for request in list(self._running.values())]
+        except FloatingPointError as error:
+            self.failed_steps += 1
+            failed, self._running = self._running, {}
+            reason = f"the step failed ({type(error).__name__})"
+            return [SequenceUpdate(id=id, finish_reason="error", error=reason) for id in failed]
+        self.failed_steps = 0
+        return updates
 
     def _advance(self, request: GenerateRequest) -> SequenceUpdate:
         match request.prompt_token_ids[0]:
@@ -82,6 +97,10 @@ class CountingEngine:
             times=StageTimes(queue=0.0, prefill=0.001),
             finish_reason="length" if is_last else None,
         )
+
+    def explain(self, last: int) -> list[StepRecord]:
+        numbers = range(1, self._steps + 1)[-last:]
+        return [StepRecord(number=n, at=float(n), duration=0.5) for n in numbers]
 
     def stats(self) -> EngineStats:
         return EngineStats(

@@ -102,11 +102,50 @@ def test_cancelling_the_reader_aborts_the_sequence():
     run(test)
 
 
+def test_steps_are_told_while_idle_and_while_sequences_run():
+    async def test(engine):
+        idle = await engine.explain(5)
+        await all_of(engine, a_request(max_tokens=4))
+        running = asyncio.create_task(all_of(engine, a_request("b", max_tokens=90)))
+        told = await asyncio.gather(engine.explain(2), engine.explain(3))
+        await running
+
+        assert idle == []
+        assert [len(steps) for steps in told] == [2, 3]
+
+    run(test)
+
+
+def test_steps_of_an_engine_in_a_long_step_are_not_waited_for_for_ever():
+    async def test(engine):
+        running = asyncio.create_task(all_of(engine, a_request(first=SLOW, max_tokens=2)))
+        await until(lambda: engine.stats.num_running or engine.stats.steps == 0)
+        await asyncio.sleep(0.1)  # the step of 0.8 s has begun
+        with pytest.raises(EngineUnavailableError, match=r"in one step for 0\.5 s"):
+            await engine.explain(1)
+        await running
+
+        assert len(await engine.explain(1)) == 1  # and the late answer is nobody's
+
+    run(test)
+
+
+def test_steps_of_a_lost_engine_are_told_to_be_lost():
+    async def test(engine):
+        running = asyncio.create_task(all_of(engine, a_request(first=DIE)))
+        with pytest.raises(EngineUnavailableError):
+            while True:
+                await engine.explain(1)
+        await running
+
+    run(test)
+
+
 def test_a_refused_sequence_ends_with_the_reason():
     async def test(engine):
         (update,) = await all_of(engine, a_request(first=REFUSE))
 
-        assert update.finish_reason == "error"
+        assert update.finish_reason == "invalid"
         assert "200 tokens" in update.error
 
     run(test)

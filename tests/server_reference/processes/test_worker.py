@@ -7,9 +7,17 @@ import socket
 import pytest
 
 from server_reference.core import GenerateRequest, SamplingParams
-from server_reference.processes.frames import FrameBuffer, Stop, Work, frame, from_engine
+from server_reference.processes.frames import (
+    Explain,
+    Explained,
+    FrameBuffer,
+    Stop,
+    Work,
+    frame,
+    from_engine,
+)
 from server_reference.processes.worker import Channel, Worker
-from tests.server_reference.processes.fake_worker import RAISE, CountingEngine
+from tests.server_reference.processes.fake_worker import RAISE, REFUSE, CountingEngine
 
 
 def a_request(id, *, first=1):
@@ -64,23 +72,14 @@ def test_a_sequence_that_comes_during_a_step_is_in_the_next():
     assert texts(steps) == [{"a": "1"}, {"a": "2", "b": "1"}]
 
 
-class Forgetful(Front):
-    """Ends `a`, and raises before it has told so."""
+def test_a_request_that_cannot_run_is_told_from_one_that_failed():
+    front = Front([[Stop()]])
 
-    def step(self):
-        self.abort("a")
-        return super().step()
+    _, (step,) = front.play(Work([a_request("a", first=REFUSE), a_request("b")], []))
 
-
-def test_a_sequence_whose_end_a_failed_step_has_lost_fails_too():
-    front = Forgetful([[Stop()]])
-
-    _, (step,) = front.play(Work([a_request("a"), a_request("b", first=RAISE)], []))
-
-    assert {update.id: update.finish_reason for update in step.updates} == {
-        "a": "error",
-        "b": "error",
-    }
+    refused = step.updates[0]
+    assert (refused.id, refused.finish_reason) == ("a", "invalid")
+    assert "200 tokens" in refused.error
 
 
 @pytest.mark.parametrize(
@@ -94,3 +93,19 @@ def test_three_failed_steps_in_a_row_end_the_loop(failing, status):
 
     assert ended == status
     assert [step.updates[-1].finish_reason for step in steps] == ["error"] * failing
+
+
+def test_steps_are_told_between_two_of_them():
+    front = Front([[Explain(5)], [Stop()]])
+
+    _, told = front.play(Work([a_request("a")], []))
+
+    (explained,) = [one for one in told if isinstance(one, Explained)]
+    assert [step.number for step in explained.steps] == [1]
+    assert told.index(explained) == 1  # after the first step's update, before the second's
+
+
+def test_steps_are_told_while_there_is_no_work():
+    _, told = Front([]).play(Explain(5), Stop())
+
+    assert told == [Explained([])]

@@ -1,0 +1,111 @@
+"""What each row is drawn with: its seed, the tokens before it, and what may not come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from typing import Protocol
+
+from torch import Tensor
+
+from ..core import Grammar, Sequence
+from .draw import Draw, banned_tokens
+from .scheduler import Scheduled
+
+__all__ = ["GrammarState", "Rules"]
+
+
+class GrammarState(Protocol):
+    """How far one output has come in its grammar."""
+
+    @property
+    def is_finished(self) -> bool: ...
+    def allowed(self) -> Tensor: ...
+    def advance(self, token: int) -> object: ...
+    def rollback(self, count: int) -> object: ...
+
+
+class Rules:
+    """The draws of sequences, each from its params and from how far its output has come.
+
+    Args:
+        seed: Seeds sequences that bring no seed, each differently.
+        eos: Tokens that end the model's turn.
+        compile: Makes a grammar's state at the start of an output.
+    """
+
+    def __init__(
+        self, *, seed: int, eos: Set[int], compile: Callable[[Grammar], GrammarState]
+    ) -> None:
+        self._seed = seed
+        self._eos = eos
+        self._compile = compile
+        self._grammars: dict[Sequence, GrammarState] = {}
+
+    def add(self, sequence: Sequence) -> GrammarState | None:
+        """Compile a sequence's grammar, if it has one.
+
+        Raises:
+            ValueError: It is none.
+        """
+        if sequence.params.grammar is None:
+            return None
+        grammar = self._grammars[sequence] = self._compile(sequence.params.grammar)
+        return grammar
+
+    def remove(self, sequence: Sequence) -> None:
+        self._grammars.pop(sequence, None)
+
+    def needs_host(self, sequence: Sequence) -> bool:
+        """Whether a row can be drawn only once the output before it is known on the host."""
+        params = sequence.params
+        return (
+            sequence in self._grammars
+            or params.repetition_penalty != 1.0
+            or params.frequency_penalty != 0.0
+            or params.presence_penalty != 0.0
+        )
+
+    def draws(self, entry: Scheduled) -> list[Draw]:
+        """What its rows are sampled with, one for each draft and one more.
+
+        Where `needs_host`, all output before `entry.output_index` must be known. A row whose
+        draft before it a grammar forbids has no mask: that draft will be rejected.
+        """
+        sequence = entry.sequence
+        drafts, output = sequence.drafts[: entry.num_drafts], sequence.output_token_ids
+        grammar, num_advanced = self._grammars.get(sequence), 0
+        draws = []
+        for at in range(len(drafts) + 1):
+            allowed = grammar.allowed() if grammar is not None and num_advanced == at else None
+            before = output + drafts[:at] if at else output
+            draws.append(self._draw(sequence, entry.output_index + at, before, allowed))
+            if grammar is None or allowed is None or at == len(drafts):
+                continue
+            if _allows(allowed, drafts[at]):
+                grammar.advance(drafts[at])
+                num_advanced += 1
+        if grammar is not None and num_advanced:
+            grammar.rollback(num_advanced)
+        return draws
+
+    def _draw(
+        self, sequence: Sequence, index: int, output: list[int], allowed: Tensor | None
+    ) -> Draw:
+        params, seed = sequence.params, sequence.params.seed
+        if seed is None:
+            # Apart from each other, and from the seeds that callers choose.
+            seed = (self._seed + 1) * 0x9E3779B97F4A7C15 + sequence.arrival
+        may_not_end = index < params.min_tokens or params.grammar is not None
+        return Draw(
+            params,
+            seed & 0xFFFFFFFFFFFFFFFF,
+            index,
+            sequence.prompt_token_ids,
+            output,
+            allowed,
+            banned_tokens(params, self._eos, index) if may_not_end else (),
+        )
+
+
+def _allows(allowed: Tensor, token: int) -> bool:
+    return bool(int(allowed[token // 32]) >> token % 32 & 1)

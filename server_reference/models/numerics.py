@@ -1,0 +1,302 @@
+"""Choose what each product is computed in: by what the file holds, what works, what is faster."""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..config import EngineConfig, Quantization
+from ..downloads.cache import atomic_writer, cache_dir
+from .linear import DenseLinear, Linear, PackedLinear, SwitchedLinear, TiledLinear
+from .quantized import GROUP, Form, Int4Linear, Int8Linear, packed
+from .transformer import ModelConfig, weight_shapes
+
+__all__ = [
+    "NumericsError",
+    "asked_forms",
+    "check_config",
+    "check_rows",
+    "computes_quantized",
+    "linears_of",
+    "matrices",
+    "quantized",
+    "why_not",
+]
+
+_PRODUCTS = {"qkv", "attention_out", "gate_up", "down", "head"}
+_TILE_ROWS = 16
+_ROW_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_ROUNDS = 5
+_CHECKED = (1, 2, 3, 5, 15, 16, 17, 33, 48, 100, 256)
+_WIDE = 32_768
+_TIMED = 32  # matrices of a shape: more than the caches next to a core hold, as in a step
+_ERROR_SHARES = {"bf16": 0.01, "int8": 0.02, "int4": 0.15}
+
+_logger = logging.getLogger(__name__)
+
+
+class NumericsError(ValueError):
+    """The numerics asked for cannot be had on this machine, or not together."""
+
+
+def check_config(config: EngineConfig) -> None:
+    """Raise `NumericsError` for options that contradict each other."""
+    option = "one_copy" if config.one_copy else f"quantize={config.quantize!r}"
+    if (config.one_copy or config.quantize) and not computes_quantized(config):
+        raise NumericsError(
+            f"{option} needs dtype='bf16' and numerics='fast', not dtype={config.dtype!r} and "
+            f"numerics={config.numerics!r}: those compute in dequantised weights alone"
+        )
+
+
+def computes_quantized(config: EngineConfig) -> bool:
+    """Whether what is quantised is computed so: else it is dequantised when it is loaded."""
+    return config.dtype == "bf16" and config.numerics == "fast"
+
+
+def matrices(model: ModelConfig) -> dict[str, str]:
+    """The products of a model, and the weight of each: a tied head's is the embedding."""
+    found = {name: name for name in weight_shapes(model) if name.rpartition(".")[2] in _PRODUCTS}
+    return found | {"head": "embedding" if model.tie_embeddings else "head"}
+
+
+def asked_forms(
+    model: ModelConfig, quantize: Quantization | None, held: Mapping[str, Form]
+) -> dict[str, Form]:
+    """What each quantised product is computed in.
+
+    Args:
+        quantize: For what the file holds unquantised; the head gets no less than 8 bits.
+        held: What the file holds quantised.
+    """
+    forms: dict[str, Form] = {}
+    for name, weight in matrices(model).items():
+        form = held.get(name, "int8" if quantize and name == "head" else quantize)
+        if form is not None:
+            fits_int4 = all(size % GROUP == 0 for size in weight_shapes(model)[weight])
+            forms[name] = form if fits_int4 else "int8"
+    return forms
+
+
+def quantized(
+    config: EngineConfig,
+    model: ModelConfig,
+    weights: dict[str, Tensor],
+    forms: Mapping[str, Form],
+    read: Callable[[str], tuple[Tensor, Tensor] | None] = lambda name: None,
+) -> dict[str, Tensor]:
+    """Add to dense weights what `linears_of` wants of the products that are in `forms`.
+
+    Args:
+        read: Gives a product's weights and scales as the file holds them, or `None`.
+    """
+    sources = matrices(model)
+    for name, form in forms.items():
+        own = read(name) or packed(weights[sources[name]], form)
+        weights[f"{name}.weights"], weights[f"{name}.scales"] = own
+        if config.one_copy and sources[name] != "embedding":
+            del weights[sources[name]]
+    return weights
+
+
+def linears_of(
+    config: EngineConfig,
+    model: ModelConfig,
+    weights: Mapping[str, Tensor],
+    forms: Mapping[str, Form],
+) -> tuple[dict[str, Linear], str]:
+    """The products that `config` asks for, and a line that says what they are.
+
+    Args:
+        weights: Dense matrices under their names; of those in `forms`, what `packed` gives
+            under `name.weights` and `name.scales`, and with `one_copy` no dense matrix.
+
+    Raises:
+        NumericsError: Rows would depend on each other where they must not.
+    """
+    many = {
+        name: _dense(config, weights[weight])
+        for name, weight in matrices(model).items()
+        if not (config.one_copy and name in forms)
+    }
+    if not computes_quantized(config):
+        if config.numerics == "deterministic":
+            check_rows(config, {(one.out_features, one.in_features) for one in many.values()})
+        rows = f", {_TILE_ROWS} rows at a time" * (config.numerics == "deterministic")
+        return many, f"{config.numerics}: {config.dtype}{rows}; KV {config.dtype}"
+    few = {
+        name: _quantized(form, name, weights)
+        for name, form in forms.items()
+        if config.one_copy or not why_not(form)
+    }
+    most = _row_counts(forms, few, many)
+    linears = many | few
+    for name in few.keys() & many.keys():
+        switch = most[_group(forms[name], few[name])]
+        linears[name] = SwitchedLinear(few[name], many[name], most=switch)
+    return linears, _line(config, linears, {name: forms[name] for name in few}, most)
+
+
+def _dense(config: EngineConfig, weight: Tensor) -> Linear:
+    is_exact = config.numerics == "deterministic"
+    if config.dtype == "fp32":
+        return DenseLinear(weight, pad_rows=_TILE_ROWS if is_exact else 1)
+    packs = not config.one_copy and not why_not("bf16")
+    linear = PackedLinear(weight) if packs else DenseLinear(weight)
+    # bf16 products change kernels between 32 and 48 rows: padding would not be enough.
+    return TiledLinear(linear, rows=_TILE_ROWS) if is_exact else linear
+
+
+def _quantized(form: Form, name: str, weights: Mapping[str, Tensor]) -> Linear:
+    own = weights[f"{name}.weights"], weights[f"{name}.scales"]
+    if form == "int4":
+        return Int4Linear(*own)
+    return Int8Linear(*own, out_dtype=torch.float32 if name == "head" else torch.bfloat16)
+
+
+def _group(form: str, linear: Linear) -> str:
+    return f"{form} {linear.out_features}x{linear.in_features}"
+
+
+def _line(
+    config: EngineConfig,
+    linears: Mapping[str, Linear],
+    forms: Mapping[str, Form],
+    most: Mapping[str, int],
+) -> str:
+    dense = "bf16" if config.one_copy or why_not("bf16") else "packed bf16"
+    counts: dict[str, int] = {}
+    for name, linear in linears.items():
+        group = _group(forms.get(name, dense), linear)
+        if group in most:
+            group += f" up to {most[group]} rows, {dense} above"
+        counts[group] = counts.get(group, 0) + 1
+    text = "; ".join(f"{count} x {group}" for group, count in counts.items()) + "; KV bf16"
+    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        text += "; this CPU has no bf16 arithmetic: dtype='fp32' may be faster"
+    failing = {form: why for form in _ERROR_SHARES if (why := why_not(form))}
+    return f"fast: {text}" + "".join(f"; no {form} here: {why}" for form, why in failing.items())
+
+
+_reasons: dict[str, str] = {}
+
+
+def why_not(form: str) -> str:
+    """Why this torch on this CPU does not compute in a form, or not rightly; else nothing."""
+    if form not in _reasons:
+        try:
+            share = _error_share(form)
+        except (AttributeError, RuntimeError) as error:  # there is no such product, or not here
+            _reasons[form] = str(error).partition("\n")[0]
+        else:
+            _reasons[form] = "" if share < _ERROR_SHARES[form] else f"it is off by {share:.0%}"
+    return _reasons[form]
+
+
+def _error_share(form: str) -> float:
+    chance = torch.Generator().manual_seed(0)
+    weight = torch.randn(64, 4 * GROUP, generator=chance)
+    x = torch.randn(5, 4 * GROUP, generator=chance).bfloat16()
+    x[0] = 3.0  # the largest sums that products of integers can come to
+    weight[0] = 1.0
+    if form == "bf16":
+        linear: Linear = PackedLinear(weight.bfloat16())
+    elif form == "int4":
+        linear = Int4Linear(*packed(weight, "int4"))
+    else:
+        linear = Int8Linear(*packed(weight, "int8"))
+    exact = x.float() @ weight.T
+    return float((linear(x) - exact).norm() / exact.norm())
+
+
+def _row_counts(
+    forms: Mapping[str, Form], few: Mapping[str, Linear], many: Mapping[str, Linear]
+) -> dict[str, int]:
+    """Of each form and shape, up to how many rows it is faster than bf16; measured once."""
+    groups: dict[str, list[str]] = {}
+    for name in few.keys() & many.keys():
+        groups.setdefault(_group(forms[name], few[name]), []).append(name)
+    path = cache_dir() / "weights" / "row-counts.json"
+    known = _read(path)
+    machine = f"{_cpu()}, torch {torch.__version__}, {torch.get_num_threads()} threads"
+    counts = known.setdefault(machine, {})
+    missing = [group for group in groups if type(counts.get(group)) is not int]
+    for group in missing:
+        names = groups[group][:_TIMED]
+        counts[group] = _most([few[name] for name in names], [many[name] for name in names])
+    try:
+        if missing:
+            with atomic_writer(path) as file:
+                file.write(json.dumps(known, indent=1).encode())
+    except OSError as error:
+        _logger.warning("row counts cannot be kept at %s: %s", path, error)
+    return {group: counts[group] for group in groups}
+
+
+def _read(path: Path) -> dict[str, dict[str, int]]:
+    try:
+        known = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    counts = known.items() if isinstance(known, dict) else ()
+    return {machine: own for machine, own in counts if isinstance(own, dict)}
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _most(few: Sequence[Linear], many: Sequence[Linear]) -> int:
+    """The largest row count up to which `few` take less CPU time than `many`; 0: never."""
+
+    def spent(linears: Sequence[Linear], x: Tensor) -> float:
+        start = time.process_time()
+        for linear in linears:
+            linear(x)
+        return time.process_time() - start
+
+    most = 0
+    with torch.inference_mode():
+        for count in _ROW_COUNTS:
+            x = torch.ones(count, few[0].in_features, dtype=torch.bfloat16)
+            rounds = [(spent(few, x), spent(many, x)) for _ in range(_ROUNDS)]
+            if min(own for own, _ in rounds) >= min(other for _, other in rounds):
+                break  # the least of several: what else the machine does only adds
+            most = count
+    return most
+
+
+def check_rows(config: EngineConfig, shapes: Iterable[tuple[int, int]]) -> None:
+    """Check that a row's numbers do not depend on how many others there are, nor on its place.
+
+    Raises:
+        NumericsError: They do, for one of these shapes.
+    """
+    chance = torch.Generator().manual_seed(0)
+    dtype = torch.float32 if config.dtype == "fp32" else torch.bfloat16
+    for out_features, in_features in shapes:
+        linear = _dense(config, torch.randn(out_features, in_features, generator=chance).to(dtype))
+        # A head is wide, and gets one row for each sequence: the check should not take seconds.
+        most = config.max_num_seqs if out_features > _WIDE else config.max_step_tokens
+        x = torch.randn(most, in_features, generator=chance).to(dtype)
+        with torch.inference_mode():
+            together = linear(x)
+            off = {n: (linear(x[-n:]) - together[-n:]).abs().max().item() for n in _CHECKED}
+        rows = next((n for n in _CHECKED if off[n]), None)
+        if rows is not None:
+            raise NumericsError(
+                f"numerics='deterministic' cannot be had here: a product with a matrix of "
+                f"{out_features}x{in_features} in {config.dtype} gives {rows} rows other numbers "
+                f"than among {most} (by up to {off[rows]:.2g}); use the other dtype, or fewer "
+                f"threads than {torch.get_num_threads()}"
+            )

@@ -1,0 +1,159 @@
+"""A step that raises: who fails, who goes on, and that the books balance."""
+
+from __future__ import annotations
+
+import pytest
+
+from server_reference.engine.attention_backends import PagedCache
+from server_reference.engine.cpu_attention import TorchAttention
+from server_reference.models.tiny import TINY
+
+
+class Failing:
+    """Attention that raises in chosen steps, counted from 1, as a device without memory does."""
+
+    def __init__(self, dtype, *steps, during="layers"):
+        cache = PagedCache(TINY, num_blocks=64, block_size=16, dtype=dtype)
+        self._inner = TorchAttention(TINY, cache)
+        self._steps = dict.fromkeys(steps)
+        self._during = during
+        self._step = 0
+
+    def begin(self, batch):
+        self._step += 1
+        self._raise("begin")
+        self._inner.begin(batch)
+
+    def __call__(self, layer, q, k, v):
+        self._raise("layers")
+        return self._inner(layer, q, k, v)
+
+    def _raise(self, during):
+        if self._step in self._steps and during == self._during:
+            raise RuntimeError("out of memory: tried to allocate 2.00 GiB")
+
+
+@pytest.fixture
+def failing(an_engine, tiny):
+    def make(*steps, during="layers", **config):
+        return an_engine(attention=Failing(tiny.transformer.dtype, *steps, during=during), **config)
+
+    return make
+
+
+def finish_reasons(recorder):
+    return {id: updates[-1].finish_reason for id, updates in recorder.updates.items()}
+
+
+def assert_empty(engine):
+    engine.scheduler.check()
+    stats = engine.stats()
+    assert (stats.num_free_blocks, stats.num_running, stats.num_queued) == (64, 0, 0)
+    assert not engine.has_work
+
+
+@pytest.mark.parametrize("during", ["begin", "layers"])
+@pytest.mark.parametrize("step", [1, 2, 5])
+def test_a_step_that_raises_fails_its_sequences_and_the_next_ones_run(
+    failing, a_request, during, step
+):
+    engine, recorder = failing(step, during=during)
+    engine.add(a_request("a", 40))
+    engine.add(a_request("b", 3))
+    recorder.run(engine)
+    failed = finish_reasons(recorder)
+    cached = engine.stats().num_cached_blocks
+
+    engine.add(a_request("c", 40))
+    recorder.run(engine)
+
+    assert failed == {"a": "error", "b": "error"}
+    assert "RuntimeError" in recorder.updates["a"][-1].error
+    assert cached == 0
+    assert finish_reasons(recorder)["c"] == "length"
+    assert_empty(engine)
+
+
+def test_what_was_known_before_a_step_failed_is_told(failing, a_request):
+    """The update of the step before comes with the failure of the one that raised."""
+    engine, recorder = failing(4)
+    engine.add(a_request("a"))
+
+    recorder.run(engine)
+
+    told = recorder.updates["a"]
+    assert sum(len(update.token_ids) for update in told) == told[-1].num_output_tokens
+    assert [update.finish_reason for update in told] == [None] * (len(told) - 1) + ["error"]
+
+
+def test_who_waits_while_a_step_fails_runs_next(failing, a_request):
+    engine, recorder = failing(2, max_num_seqs=1)
+    engine.add(a_request("a", 40))
+    engine.add(a_request("b", 40))
+
+    recorder.run(engine)
+
+    assert finish_reasons(recorder) == {"a": "error", "b": "length"}
+    assert_empty(engine)
+
+
+def test_who_runs_but_is_in_no_failed_step_computes_again_what_it_lost(an_engine, a_request):
+    request = a_request(max_tokens=12)
+    engine, undisturbed = an_engine()
+    engine.add(request)
+    undisturbed.run(engine)
+
+    engine, recorder = an_engine(lookahead=0)
+    engine.add(request)
+    recorder.run(engine, steps=5)
+    lost = engine.scheduler.reset()
+    engine.scheduler.check()
+    recorder.run(engine)
+
+    assert lost == []
+    assert recorder.tokens("a") == undisturbed.tokens("a")
+    assert_empty(engine)
+
+
+@pytest.mark.parametrize("which", [MemoryError, ValueError])
+def test_an_error_after_the_forward_pass_fails_the_step_too(an_engine, a_request, which):
+    raised = iter([which("sampled")])
+
+    def on_logits(sequences, logits):
+        for error in raised:
+            raise error
+
+    engine, recorder = an_engine(on_logits=on_logits)
+    engine.add(a_request("a"))
+    recorder.run(engine)
+    engine.add(a_request("b"))
+    recorder.run(engine)
+
+    assert finish_reasons(recorder) == {"a": "error", "b": "length"}
+    assert_empty(engine)
+
+
+def test_failed_steps_in_a_row_are_counted(failing, a_request):
+    engine, recorder = failing(1, 2, 4)
+    counted = []
+    for id in "abc":
+        engine.add(a_request(id, max_tokens=1))
+        recorder.run(engine)
+        counted.append(engine.failed_steps)
+
+    assert counted == [1, 2, 0]
+
+
+def test_an_interrupt_leaves_the_books_balanced_and_goes_on_up(an_engine, a_request):
+    """Whoever runs an engine in this process may press Ctrl-C and generate again."""
+
+    def on_logits(sequences, logits):
+        raise KeyboardInterrupt
+
+    engine, recorder = an_engine(on_logits=on_logits)
+    engine.add(a_request("a"))
+
+    with pytest.raises(KeyboardInterrupt):
+        recorder.run(engine)
+
+    assert_empty(engine)
