@@ -47,7 +47,7 @@ class EngineConfig:
         num_blocks: KV blocks in the pool; `None` derives them from `kv_memory_bytes`.
         kv_memory_bytes: Memory for keys and values when `num_blocks` is `None`; `None`
             takes half of what is free, at most 4 GiB.
-        max_num_seqs: Sequences that run at once.
+        max_num_seqs: Sequences that run at once; at most half as many as a step has tokens.
         max_step_tokens: Token budget of one step, decodes and prefills together.
         max_prefill_share: Tokens of one step that a single sequence may take, so that
             a long prompt cannot keep others from starting.

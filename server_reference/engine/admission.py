@@ -1,35 +1,24 @@
 """Decide which waiting sequences may start in a step, and who makes way for them.
 
-Decided anew in every step from what runs and what is free; only how long outputs were is
-remembered.
+Decided anew in every step from what runs, what is free and how long outputs were.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from typing import NamedTuple
 
 from ..core import Sequence
-from ..kv.block_pool import BlockPool
-from ..kv.prefix_cache import PrefixCache
-from .fair_queue import FairQueue
-from .step import Plan, Step
+from .books import Books
+from .step import Plan
 
-__all__ = [
-    "Admission",
-    "Future",
-    "OutputLengths",
-    "Verdict",
-    "latest_above_share",
-    "peak_growth",
-]
+__all__ = ["Admission", "Future", "Verdict", "peak_growth"]
 
 _PASSED_BY_OWN = 8  # starts of others until one that waits for blocks holds its own line back
 _PASSED_BY_ALL = 64  # and until it holds all back
 _MIN_RUN = 16  # output tokens between two times that a sequence makes way for another tenant
-_MOST_TENANTS = 1024  # whose lengths are remembered
 
 
 class Future(NamedTuple):
@@ -63,34 +52,9 @@ def peak_growth(futures: Iterable[Future], block_size: int) -> int:
     for alive, (_, remaining, needs, holds) in enumerate(futures, start=1):
         needed += needs
         given_back -= holds
-        peak = max(peak, needed + alive * remaining // block_size - given_back)
+        grown = alive * -(-remaining // block_size)
+        peak = max(peak, needed + grown - given_back)
     return peak
-
-
-class OutputLengths:
-    """How long each tenant's outputs are, learned from those that ended."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, float, float]] = {}  # count, mean, mean deviation
-
-    def learn(self, tenant: str, length: int) -> None:
-        count, mean, deviation = self._seen.pop(tenant, (0, float(length), 0.0))
-        weight = max(1 / (count + 1), 1 / 16)
-        off = abs(length - mean)
-        mean, deviation = mean + weight * (length - mean), deviation + weight * (off - deviation)
-        self._seen[tenant] = (count + 1, mean, deviation)
-        if len(self._seen) > _MOST_TENANTS:
-            del self._seen[next(iter(self._seen))]
-
-    def remaining(self, sequence: Sequence) -> int:
-        """Output tokens that are still expected: a long output lasts half as long again.
-
-        That is all there is to say of a tenant's first. Preemption mends a wrong guess.
-        """
-        so_far = sequence.num_outputs
-        _, mean, deviation = self._seen.get(sequence.tenant, (0, 0.0, 0.0))
-        expected = max(int(mean + deviation) - so_far, so_far // 2)
-        return max(0, min(expected, sequence.params.max_tokens - so_far))
 
 
 class Admission:
@@ -100,40 +64,25 @@ class Admission:
     no tenant below its share has a use for.
 
     Args:
+        books: Of the scheduler; they may change between two judgements.
         max_running: Sequences that run at once.
         watermark: Blocks that stay free when a sequence starts beside others.
     """
 
-    def __init__(
-        self,
-        pool: BlockPool,
-        cache: PrefixCache,
-        lengths: OutputLengths,
-        *,
-        block_size: int,
-        max_running: int,
-        watermark: int,
-    ) -> None:
-        self._pool, self._cache, self._lengths = pool, cache, lengths
-        self._block_size, self._max_running, self._watermark = block_size, max_running, watermark
+    def __init__(self, books: Books, *, max_running: int, watermark: int) -> None:
+        self._books, self._pool = books, books.pool
+        self._max_running, self._watermark = max_running, watermark
 
-    def begin(
-        self,
-        plan: Plan,
-        running: Mapping[str, Sequence],
-        slots: Counter[str],
-        waiting: FairQueue,
-        in_flight: Seq[Step],
-    ) -> None:
-        """Start with a step. `slots` counts `running` by tenant; all may change meanwhile."""
-        self._plan, self._in_flight = plan, in_flight
-        self._running, self._slots, self._lines = running, slots, waiting.lines
-        self._num_tenants = max(1, len(self._slots.keys() | self._lines.keys()))
+    def begin(self, plan: Plan) -> None:
+        """Start with a step."""
+        books, self._plan = self._books, plan
+        lines = self._lines = books.waiting.lines
+        self._num_tenants = max(1, len(books.slots.keys() | lines.keys()))
         self._slot_share = max(1, self._max_running // self._num_tenants)
         self._block_share = self._pool.num_blocks // self._num_tenants
-        self._futures: list[Future] | None = None
+        self._futures: list[Future] = []
         self._blocked: list[Sequence] = []
-        heads = [line[0] for tenant, line in self._lines.items() if not self._slots[tenant]]
+        heads = [line[0] for tenant, line in lines.items() if tenant not in books.slots]
         starved = [head for head in heads if head.passed_over >= _PASSED_BY_ALL]
         self._starved = min(starved, key=_arrival, default=None)
 
@@ -141,7 +90,7 @@ class Admission:
         """Why none of a tenant's can start, whatever it is; empty if one may."""
         if self._has_slot(tenant) or self._is_below_share(tenant):
             return ""
-        return f"{len(self._running)} run, of {self._max_running}: its tenant has its share"
+        return f"{len(self._books.running)} run, of {self._max_running}: its tenant has its share"
 
     def judge(self, sequence: Sequence) -> Verdict:
         """Decide about a waiting sequence."""
@@ -150,9 +99,9 @@ class Admission:
         if sequence.preemptions and self._has_just_lost(sequence):
             return Verdict(why="it has just lost its blocks")
         self._look()
-        if self._cache.awaits(sequence, self._coming):
+        if self._books.cache.awaits(sequence, self._coming):
             return Verdict(why="another computes a block that it can share")
-        found = self._cache.match(sequence)
+        found = self._books.cache.match(sequence)
         needs = self._blocks_for(sequence.target) - len(found)
         taken = needs + self._pool.num_free_among(found)
         has_slot = self._has_slot(sequence.tenant)
@@ -175,31 +124,34 @@ class Admission:
 
     def _has_just_lost(self, sequence: Sequence) -> bool:
         """Whether it was preempted in this step, or while one in flight computes it."""
-        computing = (step.computes(sequence) for step in self._in_flight)
+        computing = (step.computes(sequence) for step in self._books.in_flight)
         return sequence in self._plan.preempted or any(computing)
 
     def _look(self) -> None:
-        if self._futures is None or len(self._futures) != len(self._running):
+        if len(self._futures) != len(self._books.running) or not self._futures:
             self._futures, self._held, self._promised = [], Counter[str](), 0
             self._coming: dict[bytes, set[tuple[int, bytes]]] = {}
-            for sequence in self._running.values():
+            for sequence in self._books.running.values():
                 self._note(sequence)
 
     def _note(self, sequence: Sequence) -> None:
-        assert self._futures is not None, "judged before it started"
         held, tenant = len(sequence.block_table), sequence.tenant
         needs = self._needs(sequence)
-        remaining = self._lengths.remaining(sequence)
+        remaining = self._books.lengths.remaining(sequence)
         self._futures.append(Future(tenant, remaining, needs, held - sequence.num_shared))
         self._held[tenant] += held
         self._promised += needs
-        coming = self._cache.unpublished(sequence)
+        coming = self._books.cache.unpublished(sequence)
         if coming is not None:
             self._coming.setdefault(coming[0], set()).add(coming[1:])
 
     def _has_slot(self, tenant: str) -> bool:
         """Whether a slot is free that no tenant below its share has a claim to."""
-        free, share, slots = self._max_running - len(self._running), self._slot_share, self._slots
+        free, share, slots = (
+            self._max_running - len(self._books.running),
+            self._slot_share,
+            self._books.slots,
+        )
         if free < 1 or slots[tenant] < share:
             return free > 0
         lines = self._lines.items()
@@ -208,32 +160,32 @@ class Admission:
         )
 
     def _is_below_share(self, tenant: str) -> bool:
-        return self._num_tenants > 1 and self._slots[tenant] < self._slot_share
+        return self._num_tenants > 1 and self._books.slots[tenant] < self._slot_share
 
     def _fits(self, sequence: Sequence, needs: int, taken: int) -> bool:
         """Whether there are blocks for its tokens now, and for outputs as long as expected.
 
         That is: for those of all in the pool, or of its tenant in the tenant's share.
         """
-        if not self._running:
+        if not self._books.running:
             return taken <= self._pool.num_free
         room = self._pool.num_free - self._watermark - self._promised
         if self._held[sequence.tenant] + taken > self._block_share:
             room -= self._claims(sequence.tenant)
-        own, futures = self._future(sequence, needs, taken), self._futures or []
+        own, futures = self._future(sequence, needs, taken), self._futures
         return taken <= room and (
-            peak_growth([own, *futures], self._block_size) <= self._pool.num_free
+            peak_growth([own, *futures], self._books.block_size) <= self._pool.num_free
             or self._fits_share(own)
         )
 
     def _fits_share(self, own: Future) -> bool:
         """Whether a tenant's sequences, with one more, stay within its share all along."""
-        mine = [future for future in self._futures or () if future.tenant == own.tenant]
+        mine = [future for future in self._futures if future.tenant == own.tenant]
         left = self._block_share - self._held[own.tenant]
-        return self._num_tenants > 1 and peak_growth([own, *mine], self._block_size) <= left
+        return self._num_tenants > 1 and peak_growth([own, *mine], self._books.block_size) <= left
 
     def _future(self, sequence: Sequence, needs: int, taken: int) -> Future:
-        return Future(sequence.tenant, self._lengths.remaining(sequence), taken, needs)
+        return Future(sequence.tenant, self._books.lengths.remaining(sequence), taken, needs)
 
     def _claims(self, tenant: str) -> int:
         """Blocks that the first in line of other tenants need, if within their share."""
@@ -247,13 +199,13 @@ class Admission:
         The latest of the tenant most above its share; never who arrived first of all, nor
         who had few tokens since it last made way: so its preemptions end.
         """
-        tenant, slots, held = own.tenant, self._slots.copy(), self._held.copy()
+        tenant, slots, held = own.tenant, self._books.slots.copy(), self._held.copy()
         lack = own.needs + self._watermark + self._promised - self._pool.num_free
         if not self._is_below_share(tenant) or not self._fits_share(own):
             return []
-        if lack > 0 and any(step.freed_after for step in self._in_flight):
+        if lack > 0 and any(step.freed_after for step in self._books.in_flight):
             return []  # enough have made way, as soon as that step has run
-        candidates = sorted(self._running.values(), key=_arrival)[1:]
+        candidates = sorted(self._books.running.values(), key=_arrival)[1:]
         candidates = [one for one in candidates if one.tenant != tenant and _has_run(one)]
         victims: list[Sequence] = []
         while lacks_slot or lack > 0:
@@ -276,25 +228,7 @@ class Admission:
         return max(0, self._blocks_for(sequence.num_known) - len(sequence.block_table))
 
     def _blocks_for(self, num_tokens: int) -> int:
-        return -(-num_tokens // self._block_size)
-
-
-def latest_above_share(
-    running: Mapping[str, Sequence], waiting: FairQueue, num_blocks: int
-) -> Sequence:
-    """Whose blocks others get: the latest of the tenant most above its share, else of all.
-
-    Never who arrived first: so that one finishes.
-    """
-    by_arrival = sorted(running.values(), key=_arrival)
-    assert len(by_arrival) > 1, "add lets in only what fits alone"
-    held: Counter[str] = Counter()
-    for sequence in by_arrival:
-        held[sequence.tenant] += len(sequence.block_table)
-    share = num_blocks / len(held.keys() | waiting.lines.keys())
-    latest = {sequence.tenant: sequence for sequence in by_arrival[1:]}
-    above = [tenant for tenant in latest if held[tenant] > share]
-    return latest[max(above, key=held.__getitem__)] if above else by_arrival[-1]
+        return -(-num_tokens // self._books.block_size)
 
 
 def _arrival(sequence: Sequence) -> int:

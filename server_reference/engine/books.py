@@ -8,11 +8,38 @@ from collections.abc import Mapping
 from ..core import Sequence
 from ..kv.block_pool import BlockPool
 from ..kv.prefix_cache import PrefixCache
-from .admission import OutputLengths, latest_above_share
 from .fair_queue import FairQueue
 from .step import Plan, Step
 
-__all__ = ["Books"]
+__all__ = ["Books", "OutputLengths"]
+
+_MOST_TENANTS = 1024  # whose lengths are remembered
+
+
+class OutputLengths:
+    """How long each tenant's outputs are, learned from those that ended."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, float, float]] = {}  # count, mean, mean deviation
+
+    def learn(self, tenant: str, length: int) -> None:
+        count, mean, deviation = self._seen.pop(tenant, (0, float(length), 0.0))
+        weight = max(1 / (count + 1), 1 / 16)
+        off = abs(length - mean)
+        mean, deviation = mean + weight * (length - mean), deviation + weight * (off - deviation)
+        self._seen[tenant] = (count + 1, mean, deviation)
+        if len(self._seen) > _MOST_TENANTS:
+            del self._seen[next(iter(self._seen))]
+
+    def remaining(self, sequence: Sequence) -> int:
+        """Output tokens that are still expected: a long output lasts half as long again.
+
+        That is all there is to say of a tenant's first. Preemption mends a wrong guess.
+        """
+        so_far = sequence.num_outputs
+        _, mean, deviation = self._seen.get(sequence.tenant, (0, 0.0, 0.0))
+        expected = max(int(mean + deviation) - so_far, so_far // 2)
+        return max(0, min(expected, sequence.params.max_tokens - so_far))
 
 
 class Books:
@@ -28,7 +55,7 @@ class Books:
         self.waiting = FairQueue()
         self.running: dict[str, Sequence] = {}  # by their start
         self.slots: Counter[str] = Counter()  # sequences that run, by tenant; no zeros
-        self._in_flight: list[Step] = []
+        self.in_flight: list[Step] = []
         self._free_rows = list(reversed(range(max_num_seqs)))
         self.lengths = OutputLengths()
         self.preemptions = 0
@@ -44,8 +71,8 @@ class Books:
         Args:
             rejected: Drafts of a sequence, by its id, that were not what it samples.
         """
-        assert step is self._in_flight[0], "steps are committed in their order"
-        del self._in_flight[0]
+        assert step is self.in_flight[0], "steps are committed in their order"
+        del self.in_flight[0]
         running, size = self.running, self.block_size
         for sequence, start, num_tokens, reaches_target, num_drafts, _ in step.scheduled:
             if reaches_target and sequence.params.max_tokens:
@@ -65,26 +92,22 @@ class Books:
             self.pool.release(table)
 
     def cancel(self, step: Step) -> None:
-        """Take a step back that did not run: everything is as if it had not been scheduled.
-
-        Only those that it preempted stay preempted.
-        """
-        self._in_flight.remove(step)
+        """Take a step back that did not run, as if never scheduled but for preemptions."""
+        self.in_flight.remove(step)
         for entry in step.scheduled:
             entry.sequence.num_pending -= entry.is_sampled
             if self.running.get(entry.sequence.id) is entry.sequence:
                 entry.sequence.num_computed -= entry.num_tokens
         for table in step.freed_after:
-            if self._in_flight:  # which may write to it too
-                self._in_flight[-1].freed_after.append(table)
+            if self.in_flight:  # which may write to it too
+                self.in_flight[-1].freed_after.append(table)
             else:
                 self.pool.release(table)
 
     def remove(self, sequence: Sequence) -> None:
         """Take a sequence out, wherever it is.
 
-        Its blocks are free at once, or once the step in flight that writes to them is
-        committed.
+        Its blocks are free once no step in flight writes to them.
         """
         if self.running.get(sequence.id) is sequence:
             del self.running[sequence.id]
@@ -99,8 +122,8 @@ class Books:
 
         All that ran wait again at their places.
         """
-        computed = [entry.sequence for step in self._in_flight for entry in step.scheduled]
-        self._in_flight.clear()
+        computed = [entry.sequence for step in self.in_flight for entry in step.scheduled]
+        self.in_flight.clear()
         for sequence in list(self.running.values()):
             self._preempt(sequence, Plan(0))
         for sequence in [*computed, *self.waiting]:
@@ -111,12 +134,12 @@ class Books:
     def check(self) -> None:
         """Raise `AssertionError` unless the books balance; callable after any step."""
         tables = [sequence.block_table for sequence in self.running.values()]
-        self.pool.check(tables + [table for step in self._in_flight for table in step.freed_after])
+        self.pool.check(tables + [table for step in self.in_flight for table in step.freed_after])
         rows = [sequence.row for sequence in self.running.values()] + self._free_rows
         assert sorted(rows) == list(range(self.max_num_seqs)), f"rows are lost or shared: {rows}"
         assert self.slots == Counter(one.tenant for one in self.running.values())
         self.waiting.check()
-        sampled = [e for step in self._in_flight for e in step.scheduled if e.is_sampled]
+        sampled = [e for step in self.in_flight for e in step.scheduled if e.is_sampled]
         pending = Counter(entry.sequence.id for entry in sampled)
         for sequence in self.running.values():
             assert sequence.num_computed <= len(sequence.block_table) * self.block_size
@@ -143,13 +166,28 @@ class Books:
         """Have a block free for a running sequence, at the cost of others if need be."""
         while not self.pool.num_free:
             plan.is_short = True
-            if any(step.freed_after for step in self._in_flight):
+            if any(step.freed_after for step in self.in_flight):
                 return False  # blocks will be free without a further victim (vllm-ascend#16315)
-            victim = latest_above_share(self.running, self.waiting, self.pool.num_blocks)
+            victim = self._victim()
             self._preempt(victim, plan)
             if victim is sequence:
                 return False
         return True
+
+    def _victim(self) -> Sequence:
+        """The latest of the tenant most above its share of blocks, else of all.
+
+        Never who arrived first: so that one finishes.
+        """
+        by_arrival = sorted(self.running.values(), key=lambda sequence: sequence.arrival)
+        assert len(by_arrival) > 1, "add lets in only what fits alone"
+        held: Counter[str] = Counter()
+        for sequence in by_arrival:
+            held[sequence.tenant] += len(sequence.block_table)
+        share = self.pool.num_blocks / len(self.slots.keys() | self.waiting.lines.keys())
+        latest = {sequence.tenant: sequence for sequence in by_arrival[1:]}
+        above = [tenant for tenant in latest if held[tenant] > share]
+        return latest[max(above, key=held.__getitem__)] if above else by_arrival[-1]
 
     def _preempt(self, sequence: Sequence, plan: Plan) -> None:
         del self.running[sequence.id]
@@ -160,7 +198,7 @@ class Books:
         self.waiting.add(sequence)
 
     def _release(self, sequence: Sequence) -> None:
-        writing = [step for step in self._in_flight if step.computes(sequence)]
+        writing = [step for step in self.in_flight if step.computes(sequence)]
         if writing:
             writing[-1].freed_after.append(sequence.block_table)
         else:

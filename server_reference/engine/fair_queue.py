@@ -48,8 +48,7 @@ class FairQueue:
     def overflow(self, max_queued: int, max_tokens: int | None = None) -> list[Sequence]:
         """Who is too much: the last in line of the tenant that has most tokens waiting.
 
-        Those that ever ran are neither counted nor among them: their output is under way.
-        One may always wait, however many tokens it has.
+        Those that ever ran are not counted: their output is under way. One may always wait.
         """
         most = self.num_tokens if max_tokens is None else max_tokens
         if len(self) <= max_queued and self.num_tokens <= most:
@@ -79,13 +78,10 @@ class FairQueue:
 
 
 class Turns:
-    """Deficit round robin over tenants, in tokens.
+    """Deficit round robin over tenants, in tokens; a turn has `quantum` at least.
 
     Work can be cut anywhere, so all that a tenant is ever owed is the rest of a turn that the
-    end of a step cut short; it goes on there in the next one.
-
-    Args:
-        quantum: Tokens of a turn, at least; more where a step has more to give.
+    end of a step cut short.
 
     Source: Shreedhar and Varghese, "Efficient fair queueing using deficit round robin", 1995.
     """
@@ -97,11 +93,7 @@ class Turns:
     def give_out(
         self, tenants: Iterable[str], budget: int, spend: Callable[[str, int], int]
     ) -> None:
-        """Let tenants spend a step's tokens in turn, until none are left or none are wanted.
-
-        Args:
-            spend: Uses at most so many tokens for a tenant, and tells how many.
-        """
+        """Let each tenant `spend` up to so many of a step's tokens, and tell how many, in turn."""
         there = dict.fromkeys(tenants, 0)
         owed = {tenant: rest for tenant, rest in self._owed.items() if tenant in there}
         owed = owed | {tenant: 0 for tenant in there if tenant not in owed}

@@ -20,24 +20,20 @@ class PrefillPace:
 
     def __init__(self, *, stretch: float = 1.8, weight: float = 0.3) -> None:
         if stretch <= 1 or not 0 < weight <= 1:
-            raise ValueError(
-                f"stretch must be above 1 and weight above 0 and at most 1, "
-                f"not {stretch!r} and {weight!r}"
-            )
-        self._stretch = stretch
-        self._weight = weight
+            limits = "stretch must be above 1, weight above 0 and at most 1"
+            raise ValueError(f"{limits}, not {stretch!r} and {weight!r}")
+        self._stretch, self._weight = stretch, weight
         self._decode: float | None = None  # seconds of a step with decodes only
         self._prefill: float | None = None  # seconds of a prompt token
 
     def observe(self, *, num_decodes: int, num_prefill_tokens: int, duration: float) -> None:
         """Learn from a step that took `duration` seconds."""
-        if num_prefill_tokens == 0:
-            if num_decodes:
-                self._decode = self._mean(self._decode, duration)
-            return
-        base = (self._decode or 0.0) if num_decodes else 0.0
-        cost = max(duration - base, 0.05 * duration) / num_prefill_tokens
-        self._prefill = self._mean(self._prefill, cost)
+        if num_prefill_tokens:
+            base = (self._decode or 0.0) if num_decodes else 0.0
+            cost = max(duration - base, 0.05 * duration) / num_prefill_tokens
+            self._prefill = self._mean(self._prefill, cost)
+        elif num_decodes:
+            self._decode = self._mean(self._decode, duration)
 
     def limit(self, *, num_running: int = 0, num_waiting: int = 0) -> int:
         """Prompt tokens for the next step, if it has decodes."""

@@ -75,14 +75,8 @@ class Scheduler(Books):
         self.prefill_limit: int | None = None
         self._is_static = static_batching
         self._turns = Turns(block_size)
-        self._admission = Admission(
-            pool,
-            self.cache,
-            self.lengths,
-            block_size=block_size,
-            max_running=self.max_running,
-            watermark=int(watermark * pool.num_blocks),
-        )
+        watermark_blocks = int(watermark * pool.num_blocks)
+        self._admission = Admission(self, max_running=self.max_running, watermark=watermark_blocks)
         self._next_alarm = math.inf
         self._trace = Trace(traced_steps)
         self._now = 0.0
@@ -107,17 +101,11 @@ class Scheduler(Books):
                 f"{self.capacity} tokens that one sequence may have; {advice}"
             )
         self.waiting.add(sequence)
-        alarms = (sequence.start_by, sequence.expires_at)
-        self._next_alarm = min(self._next_alarm, *(at for at in alarms if at is not None), math.inf)
+        alarms = [at for at in (sequence.start_by, sequence.expires_at) if at is not None]
+        self._next_alarm = min([self._next_alarm, *alarms])
 
     def expire(self, now: float) -> list[tuple[Sequence, FinishReason]]:
-        """Take out the sequences whose time is up; before each `schedule`.
-
-        `refused`: it never started, and `start_by` has come. `deadline`: `expires_at` has.
-
-        Args:
-            now: Seconds, by the clock of those times.
-        """
+        """Take out the sequences whose `start_by` or `expires_at` has come; before `schedule`."""
         self._now = now
         ended: list[tuple[Sequence, FinishReason]] = []
         if now < self._next_alarm:
@@ -145,16 +133,12 @@ class Scheduler(Books):
         self.steps += 1
         step = plan.step()
         if step.scheduled:
-            self._in_flight.append(step)
+            self.in_flight.append(step)
         self._trace.note(self.steps, self._now, step, plan, self.waiting)
         return step
 
     def overflow(self, max_queued: int, max_tokens: int | None = None) -> list[Sequence]:
-        """Waiting sequences beyond `max_queued`, or beyond so many prompt tokens in all.
-
-        The newest of the tenant with most tokens waiting. Those that ever ran are neither
-        counted nor among them: their output is under way. One may always wait.
-        """
+        """Waiting sequences that are too many, or have too many prompt tokens in all."""
         return self.waiting.overflow(max_queued, max_tokens)
 
     def explain(self, last: int, *, since: float = 0.0) -> list[StepRecord]:
@@ -162,11 +146,7 @@ class Scheduler(Books):
         return self._trace.records(last, since=since)
 
     def _decode(self, plan: Plan) -> tuple[list[Sequence], list[Sequence]]:
-        """Give a token to each running sequence that lacks one.
-
-        Returns:
-            Those that lack more, and those that have drafts.
-        """
+        """Give a token to all that lack one; tells who lacks more, and who has drafts."""
         entries, size, new = plan.entries, self.block_size, tuple.__new__  # a hot loop
         prefills, drafting = [], []
         for sequence in list(self.running.values()):
@@ -202,7 +182,7 @@ class Scheduler(Books):
         can_start = bool(self.waiting.lines) and not plan.is_short
         can_start = can_start and not (self._is_static and self.running)
         if can_start:
-            self._admission.begin(plan, self.running, self.slots, self.waiting, self._in_flight)
+            self._admission.begin(plan)
         budget = plan.budget
         if plan.entries and self.prefill_limit is not None:
             budget = min(budget, self.prefill_limit)

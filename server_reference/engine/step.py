@@ -81,11 +81,10 @@ class Plan:
 
     def give(self, sequence: Sequence, num_tokens: int) -> None:
         """Let a sequence compute further tokens, for which it has blocks."""
+        entry, num_outputs = self.entries.get(sequence.id), sequence.num_outputs
         start, num_given = sequence.num_computed, num_tokens
-        entry = self.entries.get(sequence.id)
         if entry is not None:
             start, num_given = entry.start, entry.num_tokens + num_tokens
-        num_outputs = sequence.num_outputs
         sequence.num_computed += num_tokens
         reaches_target = sequence.num_computed == sequence.target
         entry = Scheduled(sequence, start, num_given, reaches_target, 0, num_outputs)

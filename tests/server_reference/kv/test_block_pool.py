@@ -90,6 +90,77 @@ def test_a_forgotten_block_stays_with_its_owner_and_is_not_found():
     pool.check([table])
 
 
+def a_chain(pool, *keys):
+    """Blocks, each computed from the one before it."""
+    table = pool.allocate(len(keys))
+    for number, key in enumerate(keys):
+        pool.register(table[number], key, after=table[number - 1] if number else None)
+    return table
+
+
+def test_what_was_computed_from_a_forgotten_block_is_forgotten_too():
+    pool = BlockPool(5)
+    first, second, _ = a_chain(pool, b"a", b"ab", b"abc")
+    other = pool.allocate(2)
+    pool.register(other[0], b"abx", after=second)
+    pool.register(other[1], b"z")
+
+    pool.forget([second])
+
+    assert [pool.find(key) is None for key in (b"a", b"ab", b"abc", b"abx", b"z")] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert pool.is_chained(first)
+
+
+def test_nothing_more_is_registered_after_a_forgotten_block():
+    """A sequence that reads it goes on, but what it computes is not shared."""
+    pool = BlockPool(3)
+    table = a_chain(pool, b"a", b"ab")
+    more = pool.allocate(1)
+
+    pool.forget(table)
+    pool.register(more[0], b"abc", after=table[1])
+
+    assert pool.num_cached == 0
+
+
+def test_a_second_copy_leads_to_what_is_computed_from_it():
+    pool = BlockPool(4)
+    a_chain(pool, b"a")
+    copy = a_chain(pool, b"a", b"ab")
+
+    pool.forget(copy[:1])
+
+    assert pool.find(b"ab") is None
+    assert pool.find(b"a") is not None
+
+
+def test_a_block_that_is_used_again_takes_what_was_computed_from_it_out_of_the_cache():
+    pool = BlockPool(2)
+    first, _ = a_chain(pool, b"a", b"ab")
+    pool.release([first])
+
+    pool.allocate(1)
+
+    assert pool.find(b"ab") is None
+    pool.check([[0], [1]])
+
+
+def test_a_reset_pool_is_as_new():
+    pool = BlockPool(3)
+    a_chain(pool, b"a", b"ab")
+
+    pool.reset()
+
+    assert (pool.num_free, pool.num_cached) == (3, 0)
+    pool.check([])
+
+
 def test_more_blocks_than_are_free_are_refused_and_none_is_taken():
     pool = BlockPool(2)
     table = pool.allocate(1)
@@ -148,7 +219,10 @@ class PoolMachine(RuleBasedStateMachine):
         if forget:
             self.pool.forget([block])
         else:
-            self.pool.register(block, key)
+            table = next(table for table in self.tables if block in table)
+            place = table.index(block)
+            after = table[place - 1] if place else None
+            self.pool.register(block, key, after=after)
 
     @precondition(lambda self: self.tables)
     @rule(data=st.data())

@@ -68,6 +68,25 @@ def test_another_tenant_finds_nothing():
     assert cache.match(a_sequence(range(12), tenant="b")) == []
 
 
+def test_another_salt_finds_nothing():
+    """Who may not see that a prompt was asked before brings a salt (vllm#17045)."""
+    pool, cache = a_cache()
+    compute(pool, cache, a_sequence(range(12)))
+    salted = a_sequence(range(12))
+    salted.cache_salt = "x"
+
+    assert cache.match(salted) == []
+
+
+def test_a_cache_that_is_off_finds_nothing():
+    pool = BlockPool(8)
+    cache = PrefixCache(pool, block_size=BLOCK_SIZE, is_on=False)
+    compute(pool, cache, a_sequence(range(12)))
+
+    assert cache.match(a_sequence(range(12))) == []
+    assert pool.num_cached == 0
+
+
 def test_blocks_that_are_not_computed_are_not_published():
     pool, cache = a_cache()
     sequence = a_sequence(range(12))
