@@ -65,6 +65,7 @@ class Engine:
         on_logits: LogitsObserver | None = None,
         attention: AttentionBackend | None = None,
     ) -> None:
+        self._config = config
         shapes, dtype = model.transformer.config, model.transformer.dtype
         pool = pool_size(shapes, config, dtype, free=free_memory())
         self.notes = [*pool.notes, f"{model.name} is computed in {model.numerics}"]
@@ -75,21 +76,9 @@ class Engine:
         self._vocab_size = model.transformer.config.vocab_size
         grammars = GrammarCompiler(model.tokenizer)
         self._rules = Rules(seed=config.seed, eos=self._eos, compile=grammars.compile)
-        builder = BatchBuilder(
-            max_num_seqs=config.max_num_seqs,
-            max_blocks=-(-self.capacity // config.block_size),
-            block_size=config.block_size,
-        )
-        self._runner = ModelRunner(
-            model.transformer,
-            attention or _attention(model.transformer, config, pool),
-            builder,
-            self._rules,
-            max_num_seqs=config.max_num_seqs,
-            on_logits=on_logits,
-        )
+        attention = attention or _attention(model.transformer, config, pool)
+        self._runner = self._make_runner(model.transformer, attention, on_logits)
         self._speculator = Speculator(config.num_draft_tokens)
-        self._config = config
         stretch = config.prefill_stretch
         self._pace = None if stretch is None else PrefillPace(stretch=stretch)
         self._clock = clock
@@ -99,6 +88,27 @@ class Engine:
         self._in_flight: Flight | None = None
         self.failed_steps = 0
         self._born = self._finished = clock()
+
+    def _make_runner(
+        self,
+        transformer: Transformer,
+        attention: AttentionBackend,
+        on_logits: LogitsObserver | None,
+    ) -> ModelRunner:
+        config = self._config
+        builder = BatchBuilder(
+            max_num_seqs=config.max_num_seqs,
+            max_blocks=-(-self.capacity // config.block_size),
+            block_size=config.block_size,
+        )
+        return ModelRunner(
+            transformer,
+            attention,
+            builder,
+            self._rules,
+            max_num_seqs=config.max_num_seqs,
+            on_logits=on_logits,
+        )
 
     @property
     def has_work(self) -> bool:

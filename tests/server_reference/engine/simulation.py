@@ -224,3 +224,30 @@ def _hashes(sequence: Sequence, tokens: list[int]) -> list[int]:
         value = hash((value, token))
         values.append(value)
     return values
+
+
+def added(scheduler, *sequences):
+    for sequence in sequences:
+        scheduler.add(sequence)
+    return sequences
+
+
+def advance(scheduler, *, meanwhile=lambda step: None):
+    """One step with a model that answers the sequence's length; finished ones leave."""
+    step = scheduler.schedule()
+    scheduler.check()
+    assert {entry.sequence.id for entry in step.scheduled} <= scheduler.running.keys()
+    meanwhile(step)
+    if step.scheduled:
+        scheduler.commit(step)
+    for sequence in [entry.sequence for entry in step.scheduled if entry.reaches_target]:
+        if len(sequence.output_token_ids) < sequence.params.max_tokens:
+            sequence.output_token_ids.append(sequence.target % 3)
+        if len(sequence.output_token_ids) == sequence.params.max_tokens:
+            scheduler.remove(sequence)
+    scheduler.check()
+    return step
+
+
+def shape(step):
+    return [(entry.sequence.id, entry.start, entry.num_tokens) for entry in step.scheduled]
