@@ -10,7 +10,7 @@ from server_reference.engine.scheduler import Scheduled, Scheduler, Step
 from server_reference.kv.block_pool import BlockPool
 from server_reference.kv.prefix_cache import block_key, root_key
 
-__all__ = ["Simulation", "a_scheduler", "a_sequence"]
+__all__ = ["Simulation", "a_scheduler", "a_sequence", "added", "advance", "shape"]
 
 
 def a_scheduler(*, num_blocks=32, block_size=4, **limits):

@@ -1,5 +1,7 @@
 """Tools, log-probabilities, deadlines and schemas on their way through the pipeline."""
 
+from __future__ import annotations
+
 import asyncio
 
 import pytest
