@@ -217,7 +217,7 @@ def test_ten_streams_use_one_connection(where):
 @pytest.mark.parametrize(
     ("more", "param"),
     [
-        pytest.param({"tools": [{"type": "web_search"}]}, "tools", id="tools"),
+        pytest.param({"tools": [{"type": "web_search"}]}, "tools[0].type", id="tools"),
         pytest.param({"previous_response_id": "resp_1"}, "previous_response_id", id="previous"),
         pytest.param({"model": "other"}, "model", id="model"),
         pytest.param({"input": "x" * 9000}, "input", id="beyond-the-context"),
