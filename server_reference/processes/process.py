@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..config import EngineConfig
 from ..core import EngineStats, GenerateRequest, SequenceUpdate, StepRecord
