@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from ..config import EngineConfig
 from ..core import EngineStats, GenerateRequest, SequenceUpdate, StepRecord
 from .environment import environment
