@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ import torch
 from server_reference.config import EngineConfig
 from server_reference.core import GenerateRequest, SamplingParams, SequenceUpdate
 from server_reference.engine.engine import Engine
+from server_reference.models.load import LoadedModel
 
 from ..engine_peers.ours import loaded
 
@@ -148,8 +148,7 @@ def model_free(
     """An engine whose steps take no time but on `clock`: scheduling is real, numbers are not."""
     tiny = loaded(EngineConfig(model="tiny"))
     measures = replace(tiny.transformer.config, max_context=1 << 16)
-    model: Any = SimpleNamespace(
-        transformer=_NoTransformer(measures), tokenizer=tiny.tokenizer, name="none"
-    )
+    transformer: Any = _NoTransformer(measures)
+    model = LoadedModel(transformer, tiny.tokenizer, "none", "nothing")
     attention: Any = _NoAttention(cost, clock)
     return Running(Engine(model, config, clock=clock, attention=attention))

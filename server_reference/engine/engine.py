@@ -68,8 +68,7 @@ class Engine:
         self._config = config
         shapes, dtype = model.transformer.config, model.transformer.dtype
         pool = pool_size(shapes, config, dtype, free=free_memory())
-        notes = f"{model.name} is computed in {getattr(model, 'numerics', 'what it is')}"
-        self.notes = [*pool.notes, notes]
+        self.notes = [*pool.notes, f"{model.name} is computed in {model.numerics}"]
         self.scheduler = _scheduler(shapes, config, pool.num_blocks)
         self.capacity = self.scheduler.capacity
         self._eos = model.tokenizer.eos_token_ids
