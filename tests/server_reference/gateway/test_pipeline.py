@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from server_reference.api.chat import ChatRequest
 from server_reference.api.errors import ApiError
 from server_reference.api.events import (
     Failed,
@@ -15,42 +14,15 @@ from server_reference.api.events import (
     Started,
     TextDelta,
 )
-from server_reference.api.record import CallRecord
-from server_reference.gateway.limits import Admission
-from server_reference.gateway.metering import Meter, Usage
-from server_reference.gateway.pipeline import Pipeline
-from server_reference.gateway.routing import Router
-from server_reference.models.registry import front
-
-TINY = front("tiny")
-
-
-def a_pipeline(replica, *, model=TINY, max_running=8, max_queued=8):
-    return Pipeline(
-        model,
-        Router([replica]),
-        admission=Admission(max_running=max_running, max_queued=max_queued),
-        meter=Meter(),
-    )
-
-
-def a_request(content="Hello", *, model="tiny", max_tokens=3, **fields):
-    messages = [{"role": "user", "content": content}]
-    return ChatRequest(model=model, messages=messages, max_tokens=max_tokens, **fields)
-
-
-def a_record():
-    record = CallRecord("/v1/messages")
-    record.tenant = "ann"
-    return record
-
-
-async def generated(pipeline, request, record=None):
-    return [event async for event in pipeline.generate(request, record or a_record())]
-
-
-def run(pipeline, request, record=None):
-    return asyncio.run(generated(pipeline, request, record))
+from server_reference.gateway.metering import Usage
+from tests.server_reference.gateway.pipelines import (
+    TINY,
+    a_pipeline,
+    a_record,
+    a_request,
+    generated,
+    run,
+)
 
 
 def test_updates_become_events(replica):
