@@ -3,32 +3,20 @@ from __future__ import annotations
 import pytest
 
 from server_reference.api.anthropic_messages import AnthropicMessages
-from server_reference.api.chat import ChatRequest
 from server_reference.api.events import (
-    ArgumentsDelta,
     Finished,
-    Started,
     TextDelta,
-    ToolCallFinished,
-    ToolCallStarted,
 )
-from tests.server_reference.api.written import as_reply, as_stream
+from tests.server_reference.api.written import STARTED, STREAMED, a_call, as_reply, as_stream
 
 WIRE = AnthropicMessages()
-REQUEST = ChatRequest(model="tiny", messages=[], max_tokens=9, stream=True)
-STARTED = Started(10, 4)
-CALL = [
-    ToolCallStarted("1", "at"),
-    ArgumentsDelta('{"city"'),
-    ArgumentsDelta(': "Rome"}'),
-    ToolCallFinished(),
-]
+CALL = a_call()
 ENDED = Finished("tool_calls", 7)
 
 
 def stream(*what):
     """Names and data after the start."""
-    return as_stream(WIRE, REQUEST, STARTED, *what)[2:]
+    return as_stream(WIRE, STREAMED, STARTED, *what)[2:]
 
 
 def shape(found):
@@ -93,7 +81,7 @@ def test_every_block_stops_before_the_message_ends(what):
 
 
 def test_a_whole_message_holds_the_same():
-    reply = as_reply(WIRE, REQUEST, STARTED, TextDelta("Look."), *CALL, ENDED)
+    reply = as_reply(WIRE, STREAMED, STARTED, TextDelta("Look."), *CALL, ENDED)
 
     assert reply["content"] == [
         {"type": "text", "text": "Look."},
@@ -110,6 +98,6 @@ def test_a_whole_message_holds_the_same():
     ],
 )
 def test_a_cut_call_is_no_object_and_stays_text(what, content):
-    reply = as_reply(WIRE, REQUEST, STARTED, *what, Finished("length", 3))
+    reply = as_reply(WIRE, STREAMED, STARTED, *what, Finished("length", 3))
 
     assert (reply["content"], reply["stop_reason"]) == (content, "max_tokens")

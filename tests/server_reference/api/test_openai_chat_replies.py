@@ -6,32 +6,19 @@ import pytest
 
 from server_reference.api.chat import ChatRequest
 from server_reference.api.events import (
-    ArgumentsDelta,
     Finished,
     Logprob,
     Started,
     TextDelta,
-    ToolCallFinished,
-    ToolCallStarted,
 )
 from server_reference.api.openai_chat import OpenAIChat
-from tests.server_reference.api.written import as_reply, as_stream
+from tests.server_reference.api.written import STARTED, a_call, as_reply, as_stream
 
 WIRE = OpenAIChat(now=lambda: 1_700_000_000.5)
-STARTED = Started(10, 4)
 
 
 def a_request(**fields):
     return ChatRequest(model="tiny", messages=[], max_tokens=9, stream=True, **fields)
-
-
-def call(id="1", index=0):
-    return [
-        ToolCallStarted(id, "at", index),
-        ArgumentsDelta('{"city"', index),
-        ArgumentsDelta(': "Rome"}', index),
-        ToolCallFinished(index),
-    ]
 
 
 def deltas(request, *what):
@@ -46,7 +33,7 @@ def deltas(request, *what):
 
 def test_calls_are_numbered_and_only_their_first_delta_names_them():
     found = deltas(
-        a_request(), TextDelta("Look."), *call("1"), *call("2"), Finished("tool_calls", 7)
+        a_request(), TextDelta("Look."), *a_call("1"), *a_call("2"), Finished("tool_calls", 7)
     )
 
     head = {"type": "function", "function": {"name": "at", "arguments": ""}}
@@ -64,8 +51,8 @@ def test_calls_are_numbered_and_only_their_first_delta_names_them():
 @pytest.mark.parametrize(
     ("what", "content"),
     [
-        pytest.param(call(), None, id="call-only"),
-        pytest.param([TextDelta("Look."), *call(), TextDelta(" Ok")], "Look. Ok", id="with-text"),
+        pytest.param(a_call(), None, id="call-only"),
+        pytest.param([TextDelta("Look."), *a_call(), TextDelta(" Ok")], "Look. Ok", id="with-text"),
     ],
 )
 def test_a_whole_completion_holds_the_same(what, content):
@@ -81,7 +68,7 @@ def test_a_whole_completion_holds_the_same(what, content):
 
 
 def test_a_cut_call_holds_what_came():
-    reply = as_reply(WIRE, a_request(), STARTED, *call()[:2], Finished("length", 7))
+    reply = as_reply(WIRE, a_request(), STARTED, *a_call()[:2], Finished("length", 7))
 
     (choice,) = reply["choices"]
     assert choice["message"]["tool_calls"][0]["function"]["arguments"] == '{"city"'
@@ -91,7 +78,7 @@ def test_a_cut_call_holds_what_came():
 TWO = [
     TextDelta("a", 0),
     TextDelta("b", 1),
-    *call("1", 1),
+    *a_call("1", 1),
     TextDelta("c", 0),
     Finished("tool_calls", 5, index=1),
     Finished("length", 2, index=0),

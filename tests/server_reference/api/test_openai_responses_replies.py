@@ -5,30 +5,19 @@ import pytest
 from server_reference.api.chat import ChatRequest
 from server_reference.api.errors import ApiError
 from server_reference.api.events import (
-    ArgumentsDelta,
     Finished,
-    Started,
     TextDelta,
-    ToolCallFinished,
-    ToolCallStarted,
 )
 from server_reference.api.openai_responses import OpenAIResponses
-from tests.server_reference.api.written import as_reply, as_stream
+from tests.server_reference.api.written import STARTED, STREAMED, a_call, as_reply, as_stream
 
 WIRE = OpenAIResponses(now=lambda: 1_700_000_000.5)
-REQUEST = ChatRequest(model="tiny", messages=[], max_tokens=9, stream=True)
-STARTED = Started(10, 4)
-CALL = [
-    ToolCallStarted("1", "at"),
-    ArgumentsDelta('{"city"'),
-    ArgumentsDelta(': "Rome"}'),
-    ToolCallFinished(),
-]
+CALL = a_call()
 ENDED = Finished("tool_calls", 7)
 
 
 def stream(*what):
-    return as_stream(WIRE, REQUEST, STARTED, *what)
+    return as_stream(WIRE, STREAMED, STARTED, *what)
 
 
 def test_a_call_is_an_item_with_events_of_its_own():
@@ -69,7 +58,7 @@ def test_a_call_is_an_item_with_events_of_its_own():
 )
 def test_items_done_are_the_output_of_both_forms(what):
     found = stream(*what)
-    whole = as_reply(WIRE, REQUEST, STARTED, *what)
+    whole = as_reply(WIRE, STREAMED, STARTED, *what)
 
     done = [data["item"] for name, data in found if name == "response.output_item.done"]
     added = [data["item"] for name, data in found if name == "response.output_item.added"]

@@ -7,11 +7,32 @@ from typing import Any
 
 from server_reference.api.chat import ChatRequest
 from server_reference.api.errors import ApiError
-from server_reference.api.events import Event, Finished, Started, TextDelta
+from server_reference.api.events import (
+    ArgumentsDelta,
+    Event,
+    Finished,
+    Started,
+    TextDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+)
 from server_reference.api.wire import Answer, WireFormat
 from tests.server_reference.asgi import events
 
-__all__ = ["as_reply", "as_stream"]
+__all__ = ["STARTED", "STREAMED", "a_call", "as_reply", "as_stream"]
+
+STREAMED = ChatRequest(model="tiny", messages=[], max_tokens=9, stream=True)
+STARTED = Started(10, 4)
+
+
+def a_call(id: str = "1", index: int = 0) -> list[Event]:
+    """A call of the tool `at`, its arguments in two pieces."""
+    return [
+        ToolCallStarted(id, "at", index),
+        ArgumentsDelta('{"city"', index),
+        ArgumentsDelta(': "Rome"}', index),
+        ToolCallFinished(index),
+    ]
 
 
 def as_stream(wire: WireFormat, request: ChatRequest, *what: Event | ApiError) -> list[Any]:

@@ -46,6 +46,9 @@ class Recorder:
     def tokens(self, id: str) -> list[int]:
         return self.sequences[id].output_token_ids
 
+    def has_finished(self, id: str) -> bool:
+        return id in self.updates and self.updates[id][-1].finish_reason is not None
+
     def text(self, id: str) -> str:
         return "".join(update.text for update in self.updates[id])
 

@@ -11,21 +11,13 @@ from dataclasses import replace
 import pytest
 import torch
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from server_reference.models.tiny import TINY
+from tests.server_reference.engine.histories import histories, live_through
 from tests.server_reference.models.dense import all_logits
 
 LENS = {"a": 1, "b": 15, "c": 17, "d": 40, "e": 60, "f": 100}
 BLOCK_BYTES = 32_768
-OPERATIONS = st.lists(
-    st.one_of(
-        st.tuples(st.just("add"), st.sampled_from(list(LENS))),
-        st.tuples(st.just("step"), st.integers(1, 12)),
-        st.tuples(st.just("abort"), st.sampled_from(list(LENS))),
-    ),
-    max_size=20,
-)
 
 
 @pytest.fixture(scope="module")
@@ -53,33 +45,15 @@ def requests(a_request):
     ],
 )
 @settings(max_examples=12)
-@given(operations=OPERATIONS)
-def test_any_history_agrees_with_a_dense_pass(an_engine, windowed, requests, config, operations):
+@given(history=histories(LENS, most_steps=12, max_size=20))
+def test_any_history_agrees_with_a_dense_pass(an_engine, windowed, requests, config, history):
     config = {"numerics": "fast", "max_prefill_share": 20, "max_num_seqs": 4} | config
     engine, recorder = an_engine(windowed, **config)
-    live = set()
-    for operation, argument in operations:
-        if operation == "step":
-            recorder.run(engine, steps=argument)
-        elif operation == "abort":
-            engine.abort(argument)
-            live.discard(argument)
-        elif argument not in live:
-            recorder.logits.pop(argument, None)
-            recorder.updates.pop(argument, None)
-            engine.add(requests[argument])
-            live.add(argument)
-        live -= {id for id in live if _has_finished(recorder, id)}
-        engine.scheduler.check()
 
-    recorder.run(engine)
+    live_through(history, engine, recorder, requests)
 
     for id in recorder.logits:
         assert_dense(windowed, requests[id].prompt_token_ids, recorder, id)
-
-
-def _has_finished(recorder, id):
-    return id in recorder.updates and recorder.updates[id][-1].finish_reason is not None
 
 
 def assert_dense(model, prompt, recorder, id):

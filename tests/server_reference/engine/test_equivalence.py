@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from server_reference.config import EngineConfig
 from server_reference.models.load import load
+from tests.server_reference.engine.histories import histories, live_through
 
 LENS = {"a": 1, "b": 15, "c": 16, "d": 17, "e": 40, "f": 100}
 HOT = {"temperature": 1.0, "top_p": 0.9, "seed": 5}
@@ -134,48 +135,25 @@ def test_a_seed_draws_the_same_tokens_whatever_runs_beside_it(an_engine, a_reque
     assert beside.tokens("s") == alone.tokens("s")
 
 
-OPERATIONS = st.lists(
-    st.one_of(
-        st.tuples(st.just("add"), st.sampled_from(list(LENS))),
-        st.tuples(st.just("step"), st.integers(1, 4)),
-        st.tuples(st.just("abort"), st.sampled_from(list(LENS))),
-    ),
-    max_size=25,
-)
-
-
 @settings(max_examples=25)
-@given(operations=OPERATIONS, share=st.integers(1, 20), num_drafts=st.sampled_from([0, 3]))
+@given(
+    history=histories(LENS, most_steps=4, max_size=25),
+    share=st.integers(1, 20),
+    num_drafts=st.sampled_from([0, 3]),
+)
 def test_any_order_of_arrivals_and_aborts_equals_single(
-    an_engine, requests, alone, operations, share, num_drafts
+    an_engine, requests, alone, history, share, num_drafts
 ):
     engine, recorder = an_engine(
         num_blocks=9, max_prefill_share=share, max_num_seqs=4, num_draft_tokens=num_drafts
     )
     by_id = {request.id: request for request in requests}
-    live = set()
-    for operation, argument in operations:
-        if operation == "step":
-            recorder.run(engine, steps=argument)
-        elif operation == "abort":
-            engine.abort(argument)
-            live.discard(argument)
-        elif argument not in live or argument in _finished(recorder):
-            recorder.updates.pop(argument, None)
-            recorder.logits.pop(argument, None)
-            engine.add(by_id[argument])
-            live.add(argument)
-        engine.scheduler.check()
 
-    recorder.run(engine)
+    live = live_through(history, engine, recorder, by_id)
 
-    assert _finished(recorder) >= live
+    assert all(map(recorder.has_finished, live))
     assert_equal(recorder, alone, sorted(live))
     assert engine.stats().num_free_blocks == 9
-
-
-def _finished(recorder):
-    return {id for id, updates in recorder.updates.items() if updates[-1].finish_reason}
 
 
 @pytest.mark.smollm2
