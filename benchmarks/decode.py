@@ -88,10 +88,10 @@ Decoding = Callable[..., tuple[int, float]]
 
 def _engine(model: str) -> Decoding:
     """Our engine, without its process."""
+    from server_reference.checkpoints.load import load
     from server_reference.config import EngineConfig
     from server_reference.core import GenerateRequest, SamplingParams
     from server_reference.engine.engine import Engine
-    from server_reference.models.load import load
 
     config = EngineConfig(model=model, max_num_seqs=64, max_step_tokens=4096)
     loaded = load(config)
@@ -136,7 +136,7 @@ def _transformers(model: str) -> Decoding:
     import torch
     from transformers import AutoModelForCausalLM, GgufConfig
 
-    from server_reference.models.registry import resolve
+    from server_reference.checkpoints.registry import resolve
 
     gguf = resolve(model).gguf
     assert gguf is not None

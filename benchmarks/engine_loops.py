@@ -95,7 +95,7 @@ def loops(
 
 
 def _file(model: str) -> str:
-    from server_reference.models.registry import resolve
+    from server_reference.checkpoints.registry import resolve
 
     gguf = resolve(model).gguf
     assert gguf is not None, f"{model} has no GGUF file, which the peers run"

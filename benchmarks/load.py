@@ -32,7 +32,7 @@ QUICK = Sizes(first_loads=1, cached_loads=1, evicted_loads=0)
 
 def run(sizes: Sizes, progress: Progress) -> Outcome:
     """Load smollm2 in fresh processes, each time as the engine's process does."""
-    from server_reference.models.registry import resolve
+    from server_reference.checkpoints.registry import resolve
 
     gguf = resolve("smollm2").gguf
     assert gguf is not None
@@ -95,8 +95,8 @@ def _timed_load(model: str) -> tuple[float, float]:
 
     imported = perf_counter()
     torch.set_num_threads(1)
+    from server_reference.checkpoints.load import load
     from server_reference.config import EngineConfig
-    from server_reference.models.load import load
 
     load(EngineConfig(model=model))
     return imported - begun, perf_counter() - imported

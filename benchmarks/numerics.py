@@ -90,8 +90,8 @@ def _in_bf16(name: str, weight: Any) -> Any:
 
 
 def _loaded(model: str, **settings: Any) -> tuple[Any, Any]:
+    from server_reference.checkpoints.load import load
     from server_reference.config import EngineConfig
-    from server_reference.models.load import load
 
     loaded = load(EngineConfig(model=model, **settings))
     return loaded.transformer, loaded.tokenizer

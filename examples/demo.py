@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import server_reference
 import smartclient
+from server_reference.checkpoints.registry import ModelUnavailableError, resolve
 from server_reference.gateway.server import Server
-from server_reference.models.registry import ModelUnavailableError, resolve
 
 __all__ = ["main"]
 

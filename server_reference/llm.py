@@ -14,12 +14,12 @@ from typing import Any, TextIO, TypeAlias
 
 import torch
 
+from .checkpoints.load import load
+from .checkpoints.registry import front
 from .config import EngineConfig
 from .core import FinishReason, GenerateRequest, SamplingParams, SequenceUpdate, TokenLogprob
 from .engine.engine import Engine
-from .models.chat_template import ChatTemplate
-from .models.load import load
-from .models.registry import front
+from .text.chat_template import ChatTemplate
 
 __all__ = ["LLM", "Output", "Prompt"]
 

@@ -28,8 +28,9 @@ LINES = {
         """,
     "server_reference": """
         config core credentials
-        downloads kernels kv
+        downloads kernels kv text
         models
+        checkpoints
         engine scripted
         llm processes
         api
@@ -80,15 +81,15 @@ PLACES = {
         "httptools": "scripted/http1.py scripted/upstream.py",
         "h2": "scripted/http2_wire.py",
         "trustme": "scripted/tls.py",
-        "torch": "kernels/ models/ engine/ llm.py processes/worker.py",
+        "torch": "kernels/ models/ checkpoints/ engine/ text/grammar.py llm.py processes/worker.py",
         "triton": "kernels/",
-        "numpy": "kernels/ models/ engine/",
-        "gguf": "models/",
-        "safetensors": "models/checkpoint_models.py",
-        "tokenizers": "models/tokenizer.py models/tokenizer_files.py",
+        "numpy": "kernels/ checkpoints/ engine/",
+        "gguf": "checkpoints/",
+        "safetensors": "checkpoints/checkpoint_models.py",
+        "tokenizers": "text/tokenizer.py checkpoints/tokenizer_files.py",
         "huggingface_hub": "downloads/hub.py",
-        "jinja2": "models/chat_template.py",
-        "llguidance": "engine/grammar.py",
+        "jinja2": "text/chat_template.py",
+        "llguidance": "text/grammar.py",
         "fastapi": "api/ gateway/",
         "starlette": "api/ gateway/",
         "hypercorn": "gateway/",
@@ -100,9 +101,9 @@ PLACES = {
 WITHOUT_TORCH = """
     config.py core.py credentials.py explain.py kv/ scripted/ api/ gateway/
     engine/scheduler.py engine/step.py engine/trace.py engine/fair_queue.py engine/admission.py
-    engine/books.py engine/pacing.py engine/detokenizer.py processes/process.py downloads/
-    models/tokenizer.py models/chat_template.py models/registry.py models/checkpoint.py
-    models/tokenizer_files.py
+    engine/books.py engine/pacing.py text/detokenizer.py processes/process.py downloads/
+    text/tokenizer.py text/chat_template.py checkpoints/registry.py checkpoints/checkpoint.py
+    checkpoints/tokenizer_files.py
     """.split()
 
 # What `import smartclient` loads none of.

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
+from server_reference.checkpoints.load import LoadedModel
 from server_reference.config import EngineConfig
 from server_reference.core import GenerateRequest, SamplingParams, SequenceUpdate
 from server_reference.engine.engine import Engine
-from server_reference.models.load import LoadedModel
 
 from ..engine_peers.ours import loaded
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from server_reference.checkpoints.load import load
 from server_reference.config import EngineConfig
 from server_reference.core import GenerateRequest, SamplingParams
 from server_reference.engine.engine import Engine
-from server_reference.models.load import load
 
 from .workload import MOST, Request
 

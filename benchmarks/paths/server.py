@@ -6,10 +6,10 @@ from collections.abc import Callable
 from itertools import count
 
 from server_reference.core import SamplingParams, Sequence
-from server_reference.engine.detokenizer import Detokenizer
 from server_reference.engine.scheduler import Scheduler
 from server_reference.kv.block_pool import BlockPool
 from server_reference.kv.prefix_cache import PrefixCache
+from server_reference.text.detokenizer import Detokenizer
 
 __all__ = ["detokenizer", "prefix_match", "scheduler_step"]
 

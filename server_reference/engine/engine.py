@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from functools import cache
 
+from ..checkpoints.load import LoadedModel
 from ..config import EngineConfig
 from ..core import (
     EngineStats,
@@ -16,16 +17,15 @@ from ..core import (
     SequenceUpdate,
     StepRecord,
 )
+from ..kernels.draw import check_params
 from ..kv.block_pool import BlockPool
 from ..kv.memory import free_memory
-from ..models.load import LoadedModel
 from ..models.transformer import ModelConfig, Transformer
+from ..text.detokenizer import Detokenizer
+from ..text.grammar import GrammarCompiler
 from .attention_backends import AttentionBackend, PagedCache
 from .batch_builder import BatchBuilder
 from .cpu_attention import cpu_attention
-from .detokenizer import Detokenizer
-from .draw import check_params
-from .grammar import GrammarCompiler
 from .model_runner import Drawn, Flight, LogitsObserver, ModelRunner
 from .output import Output
 from .pacing import PrefillPace

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from ..core import Sequence, TokenLogprob
+from ..kernels.draw import Draw
+from ..kernels.logprobs import prompt_logprobs
+from ..kernels.sampler import Sampled, sample
 from ..models.transformer import Transformer
 from .attention_backends import AttentionBackend
 from .batch_builder import Batch, BatchBuilder
-from .draw import Draw
-from .logprobs import prompt_logprobs
 from .rules import Rules
-from .sampler import Sampled, sample
 from .scheduler import Scheduled, Step
 from .speculation import num_accepted
 

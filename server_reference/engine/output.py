@@ -6,7 +6,7 @@ from collections.abc import Set
 from math import isnan
 
 from ..core import FinishReason, Sequence, SequenceUpdate, StageTimes, TokenLogprob
-from .detokenizer import Detokenizer
+from ..text.detokenizer import Detokenizer
 from .model_runner import Drawn
 from .rules import GrammarState
 

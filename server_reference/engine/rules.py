@@ -8,7 +8,7 @@ from typing import Protocol
 from torch import Tensor
 
 from ..core import Grammar, Sequence
-from .draw import Draw, banned_tokens
+from ..kernels.draw import Draw, banned_tokens
 from .scheduler import Scheduled
 
 __all__ = ["GrammarState", "Rules"]

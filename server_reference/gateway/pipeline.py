@@ -13,8 +13,8 @@ from ..api.errors import ApiError
 from ..api.events import Event, Failed
 from ..api.record import CallRecord
 from ..api.service import Health, ModelCard
+from ..checkpoints.registry import FrontModel
 from ..core import StepRecord
-from ..models.registry import FrontModel
 from ..processes.process import EngineUnavailableError
 from .choices import interleaved
 from .limits import Admission

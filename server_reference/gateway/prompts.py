@@ -14,8 +14,8 @@ from typing import Any
 
 from ..api.chat import ChatRequest, Message, Tool
 from ..api.errors import ApiError
-from ..models.chat_template import ChatTemplateError
-from ..models.registry import FrontModel
+from ..checkpoints.registry import FrontModel
+from ..text.chat_template import ChatTemplateError
 from .tool_text import CLOSE, OPEN
 from .validation import check_length, size_of
 

@@ -15,11 +15,11 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
 from ..api.app import create_app
+from ..checkpoints.errors import ModelFileError
+from ..checkpoints.registry import FrontModel, ModelUnavailableError, front
 from ..core import EngineStats
-from ..models.chat_template import ChatTemplateError
-from ..models.errors import ModelFileError
-from ..models.registry import FrontModel, ModelUnavailableError, front
 from ..processes.process import EngineProcess, EngineStartError
+from ..text.chat_template import ChatTemplateError
 from .app import Gateway
 from .auth import AdminKey, ApiKeys
 from .config import ServerConfig

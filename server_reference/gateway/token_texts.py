@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..api.events import Logprob
 from ..core import TokenLogprob
-from ..models.tokenizer import Tokenizer
+from ..text.tokenizer import Tokenizer
 
 __all__ = ["TokenTexts"]
 

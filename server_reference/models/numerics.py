@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import logging
-import platform
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor
 
 from ..config import EngineConfig, Quantization
-from ..downloads.cache import atomic_writer, cache_dir
-from .linear import DenseLinear, Linear, PackedLinear, SwitchedLinear, TiledLinear
-from .quantized import GROUP, Form, Int4Linear, Int8Linear, packed
+from ..kernels.forms import FORMS, group_of, row_counts, why_not
+from ..kernels.linear import DenseLinear, Linear, PackedLinear, SwitchedLinear, TiledLinear
+from ..kernels.quantized import GROUP, Form, Int4Linear, Int8Linear, packed
 from .transformer import ModelConfig, weight_shapes
 
 __all__ = [
@@ -27,19 +22,12 @@ __all__ = [
     "linears_of",
     "matrices",
     "quantized",
-    "why_not",
 ]
 
 _PRODUCTS = {"qkv", "attention_out", "gate_up", "down", "head"}
 _TILE_ROWS = 16
-_ROW_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-_ROUNDS = 5
 _CHECKED = (1, 2, 3, 5, 15, 16, 17, 33, 48, 100, 256)
 _WIDE = 32_768
-_TIMED = 32  # matrices of a shape: more than the caches next to a core hold, as in a step
-_ERROR_SHARES = {"bf16": 0.01, "int8": 0.02, "int4": 0.15}
-
-_logger = logging.getLogger(__name__)
 
 
 class NumericsError(ValueError):
@@ -136,10 +124,10 @@ def linears_of(
         for name, form in forms.items()
         if config.one_copy or not why_not(form)
     }
-    most = _row_counts(forms, few, many)
+    most = row_counts(forms, few, many)
     linears = many | few
     for name in few.keys() & many.keys():
-        switch = most[_group(forms[name], few[name])]
+        switch = most[group_of(forms[name], few[name])]
         linears[name] = SwitchedLinear(few[name], many[name], most=switch)
     return linears, _line(config, linears, {name: forms[name] for name in few}, most)
 
@@ -161,10 +149,6 @@ def _quantized(form: Form, name: str, weights: Mapping[str, Tensor]) -> Linear:
     return Int8Linear(*own, out_dtype=torch.float32 if name == "head" else torch.bfloat16)
 
 
-def _group(form: str, linear: Linear) -> str:
-    return f"{form} {linear.out_features}x{linear.in_features}"
-
-
 def _line(
     config: EngineConfig,
     linears: Mapping[str, Linear],
@@ -174,106 +158,15 @@ def _line(
     dense = "bf16" if config.one_copy or why_not("bf16") else "packed bf16"
     counts: dict[str, int] = {}
     for name, linear in linears.items():
-        group = _group(forms.get(name, dense), linear)
+        group = group_of(forms.get(name, dense), linear)
         if group in most:
             group += f" up to {most[group]} rows, {dense} above"
         counts[group] = counts.get(group, 0) + 1
     text = "; ".join(f"{count} x {group}" for group, count in counts.items()) + "; KV bf16"
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         text += "; this CPU has no bf16 arithmetic: dtype='fp32' may be faster"
-    failing = {form: why for form in _ERROR_SHARES if (why := why_not(form))}
+    failing = {form: why for form in FORMS if (why := why_not(form))}
     return f"fast: {text}" + "".join(f"; no {form} here: {why}" for form, why in failing.items())
-
-
-_reasons: dict[str, str] = {}
-
-
-def why_not(form: str) -> str:
-    """Why this torch on this CPU does not compute in a form, or not rightly; else nothing."""
-    if form not in _reasons:
-        try:
-            share = _error_share(form)
-        except (AttributeError, RuntimeError) as error:  # there is no such product, or not here
-            _reasons[form] = str(error).partition("\n")[0]
-        else:
-            _reasons[form] = "" if share < _ERROR_SHARES[form] else f"it is off by {share:.0%}"
-    return _reasons[form]
-
-
-def _error_share(form: str) -> float:
-    chance = torch.Generator().manual_seed(0)
-    weight = torch.randn(64, 4 * GROUP, generator=chance)
-    x = torch.randn(5, 4 * GROUP, generator=chance).bfloat16()
-    x[0] = 3.0  # the largest sums that products of integers can come to
-    weight[0] = 1.0
-    if form == "bf16":
-        linear: Linear = PackedLinear(weight.bfloat16())
-    elif form == "int4":
-        linear = Int4Linear(*packed(weight, "int4"))
-    else:
-        linear = Int8Linear(*packed(weight, "int8"))
-    exact = x.float() @ weight.T
-    return float((linear(x) - exact).norm() / exact.norm())
-
-
-def _row_counts(
-    forms: Mapping[str, Form], few: Mapping[str, Linear], many: Mapping[str, Linear]
-) -> dict[str, int]:
-    """Of each form and shape, up to how many rows it is faster than bf16; measured once."""
-    groups: dict[str, list[str]] = {}
-    for name in few.keys() & many.keys():
-        groups.setdefault(_group(forms[name], few[name]), []).append(name)
-    path = cache_dir() / "weights" / "row-counts.json"
-    known = _read(path)
-    machine = f"{_cpu()}, torch {torch.__version__}, {torch.get_num_threads()} threads"
-    counts = known.setdefault(machine, {})
-    missing = [group for group in groups if type(counts.get(group)) is not int]
-    for group in missing:
-        names = groups[group][:_TIMED]
-        counts[group] = _most([few[name] for name in names], [many[name] for name in names])
-    try:
-        if missing:
-            with atomic_writer(path) as file:
-                file.write(json.dumps(known, indent=1).encode())
-    except OSError as error:
-        _logger.warning("row counts cannot be kept at %s: %s", path, error)
-    return {group: counts[group] for group in groups}
-
-
-def _read(path: Path) -> dict[str, dict[str, int]]:
-    try:
-        known = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    counts = known.items() if isinstance(known, dict) else ()
-    return {machine: own for machine, own in counts if isinstance(own, dict)}
-
-
-def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def _most(few: Sequence[Linear], many: Sequence[Linear]) -> int:
-    """The largest row count up to which `few` take less CPU time than `many`; 0: never."""
-
-    def spent(linears: Sequence[Linear], x: Tensor) -> float:
-        start = time.process_time()
-        for linear in linears:
-            linear(x)
-        return time.process_time() - start
-
-    most = 0
-    with torch.inference_mode():
-        for count in _ROW_COUNTS:
-            x = torch.ones(count, few[0].in_features, dtype=torch.bfloat16)
-            rounds = [(spent(few, x), spent(many, x)) for _ in range(_ROUNDS)]
-            if min(own for own, _ in rounds) >= min(other for _, other in rounds):
-                break  # the least of several: what else the machine does only adds
-            most = count
-    return most
 
 
 def check_rows(config: EngineConfig, shapes: Iterable[tuple[int, int]]) -> None:

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .linear import DenseLinear, Linear
-from .rope import RopeScaling, rotate, rotations
+from ..kernels.linear import DenseLinear, Linear
+from ..kernels.rope import RopeScaling, rotate, rotations
 
 __all__ = ["Attend", "ModelConfig", "Transformer", "weight_shapes"]
 

@@ -177,8 +177,8 @@ def _load(channel: Channel, config: EngineConfig) -> Steps:
     import torch
 
     torch.set_num_threads(config.threads)
+    from ..checkpoints.load import load
     from ..engine.engine import Engine
-    from ..models.load import load
 
     channel.send(Loading(f"loading {config.model}"))
     engine = Engine(load(config), config)

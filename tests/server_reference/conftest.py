@@ -13,7 +13,7 @@ from unittest.mock import patch
 import gguf
 import pytest
 
-from server_reference.models.registry import ModelUnavailableError, resolve
+from server_reference.checkpoints.registry import ModelUnavailableError, resolve
 
 
 class Peer:

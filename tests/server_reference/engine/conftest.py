@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from server_reference.checkpoints.load import LoadedModel, load
 from server_reference.config import EngineConfig
 from server_reference.core import GenerateRequest, SamplingParams, Sequence, SequenceUpdate
 from server_reference.engine.attention_backends import AttentionBackend
 from server_reference.engine.engine import Engine
 from server_reference.engine.model_runner import LogitsObserver
-from server_reference.models.load import LoadedModel, load
 
 EXACT = EngineConfig(
     model="tiny", dtype="fp32", numerics="deterministic", num_blocks=64, prefill_stretch=None

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from server_reference.core import SamplingParams
-from server_reference.engine.draw import Draw
-from server_reference.engine.noise import draw_key, token_hashes
+from server_reference.kernels.draw import Draw
+from server_reference.kernels.noise import draw_key, token_hashes
 
 NAN, INF = math.nan, math.inf
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from server_reference.models.tiny import TINY
+from server_reference.checkpoints.tiny import TINY
 from tests.server_reference.engine.histories import histories, live_through
 from tests.server_reference.models.dense import all_logits
 

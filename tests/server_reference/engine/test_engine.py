@@ -8,10 +8,10 @@ from itertools import count
 import pytest
 import torch
 
+from server_reference.checkpoints.load import load
 from server_reference.config import EngineConfig
 from server_reference.core import StageTimes
 from server_reference.engine.engine import RefusedError
-from server_reference.models.load import load
 
 
 def run(engine, recorder, *requests):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from server_reference.checkpoints.tiny import TINY
 from server_reference.engine.attention_backends import PagedCache
 from server_reference.engine.cpu_attention import TorchAttention
-from server_reference.models.tiny import TINY
 
 
 class Failing:

@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from server_reference.checkpoints.load import load
 from server_reference.config import EngineConfig
-from server_reference.models.load import load
 from tests.server_reference.engine.histories import histories, live_through
 
 LENS = {"a": 1, "b": 15, "c": 16, "d": 17, "e": 40, "f": 100}

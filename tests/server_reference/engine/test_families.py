@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from server_reference.checkpoints.load import load
 from server_reference.config import EngineConfig
 from server_reference.core import GenerateRequest, SamplingParams
 from server_reference.engine.engine import Engine
-from server_reference.models.load import load
+from tests.server_reference.checkpoints.hub_models import IDS, peer, save
+from tests.server_reference.checkpoints.test_tokenizer_files import byte_level, write_folder
 from tests.server_reference.models.dense import greedy
-from tests.server_reference.models.hub_models import IDS, peer, save
-from tests.server_reference.models.test_tokenizer_files import byte_level, write_folder
-from tests.server_reference.models.texts import decoded
+from tests.server_reference.text.texts import decoded
 
 LENGTHS = {"long": 30, "shorter": 25, "short": 5}
 

@@ -6,11 +6,11 @@ import asyncio
 
 from server_reference.api.chat import ChatRequest
 from server_reference.api.record import CallRecord
+from server_reference.checkpoints.registry import front
 from server_reference.gateway.limits import Admission
 from server_reference.gateway.metering import Meter
 from server_reference.gateway.pipeline import Pipeline
 from server_reference.gateway.routing import Router
-from server_reference.models.registry import front
 
 __all__ = ["TINY", "a_pipeline", "a_record", "a_request", "generated", "run"]
 

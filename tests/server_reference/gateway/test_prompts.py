@@ -7,9 +7,9 @@ import pytest
 
 from server_reference.api.chat import ChatRequest, Tool, ToolChoice
 from server_reference.api.errors import ApiError
+from server_reference.checkpoints.registry import front
 from server_reference.gateway.prompts import Prompts, with_tools
-from server_reference.models.chat_template import ChatTemplate
-from server_reference.models.registry import front
+from server_reference.text.chat_template import ChatTemplate
 
 TINY = front("tiny")
 TOOL = Tool(name="weather", description="Of today.", parameters={"type": "object"})

@@ -3,7 +3,7 @@ from __future__ import annotations
 from server_reference.api.events import Logprob
 from server_reference.core import TokenLogprob
 from server_reference.gateway.token_texts import TokenTexts
-from server_reference.models.tokenizer import ByteTokenizer
+from server_reference.text.tokenizer import ByteTokenizer
 
 
 def test_tokens_are_told_by_their_bytes_and_control_tokens_by_their_names():

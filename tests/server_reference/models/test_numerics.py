@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 
 from server_reference.config import EngineConfig
+from server_reference.kernels.forms import why_not
+from server_reference.kernels.quantized import Form, packed
 from server_reference.models.numerics import (
     NumericsError,
     asked_forms,
     check_config,
     check_rows,
     linears_of,
-    why_not,
 )
-from server_reference.models.quantized import Form, packed
 from server_reference.models.transformer import ModelConfig
 from tests.server_reference.models.test_transformer import SMALL, some_weights
 

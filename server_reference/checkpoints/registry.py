@@ -1,0 +1,133 @@
+"""Find a model by its name, with what the front needs of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from ..downloads import hub, smollm2
+from ..downloads.smollm2 import ModelUnavailableError
+from ..text.chat_template import CHATML, ChatTemplate
+from ..text.tokenizer import ByteTokenizer, Tokenizer
+from .checkpoint import Checkpoint
+from .errors import ModelFileError
+from .gguf import GgufFile
+from .tokenizer_files import checkpoint_tokenizer, gguf_tokenizer
+
+__all__ = [
+    "TINY_MAX_CONTEXT",
+    "FrontModel",
+    "ModelFiles",
+    "ModelUnavailableError",
+    "front",
+    "resolve",
+]
+
+TINY_MAX_CONTEXT = 4096
+
+_BUILT_IN = ("tiny", "smollm2")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """Where a model is.
+
+    Args:
+        name: What clients call it.
+        gguf: Its file; `None` for a folder, and for `tiny`, which has none.
+        folder: Where it lies as safetensors; `None` otherwise.
+    """
+
+    name: str
+    gguf: Path | None = None
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FrontModel:
+    """What can be known of a model without running it.
+
+    Args:
+        name: What clients call it.
+        max_context: Tokens that it was made for, prompt and output together.
+    """
+
+    name: str
+    tokenizer: Tokenizer
+    chat_template: ChatTemplate
+    max_context: int
+
+
+def resolve(name: str) -> ModelFiles:
+    """Find a model's files, and fetch them when they can be.
+
+    Args:
+        name: `tiny`, `smollm2`, the path of a GGUF file, which is served under its stem, or
+            of a folder with safetensors, or what a hub calls a model: `organisation/model`.
+
+    Raises:
+        ModelUnavailableError: There is no such model, or it cannot be fetched.
+    """
+    if name == "tiny":
+        return ModelFiles(name)
+    if name == "smollm2":
+        return ModelFiles(name, smollm2.fetch())
+    path = Path(name).expanduser()
+    if path.is_file():
+        return ModelFiles(path.stem, path.absolute())
+    if path.is_dir():
+        return ModelFiles(path.absolute().name, folder=path.absolute())
+    if hub.is_hub_id(name):
+        return ModelFiles(name, folder=hub.fetch(name))
+    near = get_close_matches(name, _BUILT_IN, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ModelUnavailableError(
+        f"there is no model {name!r}: neither a file, nor a folder, nor one of "
+        f"{', '.join(_BUILT_IN)}{hint}"
+    )
+
+
+def front(name: str) -> FrontModel:
+    """What the front needs of a model: no weights, no torch.
+
+    Raises:
+        ModelUnavailableError: As `resolve` does.
+        ModelFileError: A file is damaged, or has no tokenizer or chat template that can be used.
+        ChatTemplateError: The model's template has a syntax error.
+    """
+    files = resolve(name)
+    if files.gguf is not None:
+        return _front_of_gguf(files.name, GgufFile(files.gguf))
+    if files.folder is not None:
+        return _front_of_folder(files.name, Checkpoint(files.folder))
+    return FrontModel(files.name, ByteTokenizer(), ChatTemplate(CHATML), TINY_MAX_CONTEXT)
+
+
+def _front_of_gguf(name: str, file: GgufFile) -> FrontModel:
+    metadata = file.metadata
+    template = metadata.text("tokenizer.chat_template", "")
+    tokens = metadata.texts("tokenizer.ggml.tokens")
+    named = {
+        f"{kind}_token": tokens[metadata.integer(f"tokenizer.ggml.{kind}_token_id")]
+        for kind in ("bos", "eos")
+        if f"tokenizer.ggml.{kind}_token_id" in metadata
+    }
+    max_context = metadata.integer(f"{metadata.text('general.architecture')}.context_length")
+    tokenizer = gguf_tokenizer(file)
+    return FrontModel(name, tokenizer, _template(file.path, template, named), max_context)
+
+
+def _front_of_folder(name: str, checkpoint: Checkpoint) -> FrontModel:
+    named = {kind: checkpoint.special_token(kind) for kind in ("bos_token", "eos_token")}
+    template = _template(checkpoint.folder, checkpoint.chat_template, named)
+    max_context = checkpoint.config.integer("max_position_embeddings")
+    return FrontModel(name, checkpoint_tokenizer(checkpoint), template, max_context)
+
+
+def _template(path: Path, source: str | None, named: dict[str, str]) -> ChatTemplate:
+    if not source:
+        raise ModelFileError(
+            f"{path} has no chat template: it is a base model; take its instruct version"
+        )
+    return ChatTemplate(source, **named)

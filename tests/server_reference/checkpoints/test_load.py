@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from server_reference.checkpoints.gguf import GgufError
+from server_reference.checkpoints.load import LoadedModel, load
+from server_reference.checkpoints.registry import ModelUnavailableError, front
+from server_reference.config import EngineConfig
+from tests.server_reference.checkpoints.gguf_files import write_gguf
+from tests.server_reference.checkpoints.hub_models import IDS, peer, their_logits
+from tests.server_reference.checkpoints.test_registry import a_folder
+from tests.server_reference.conftest import Peer
+from tests.server_reference.models.dense import all_logits, greedy
+from tests.server_reference.text.texts import decoded, encoded
+
+PROMPTS = [
+    "Once upon a time",
+    "def fibonacci(n):\n    ",
+    "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n",
+]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        pytest.param("fp32", torch.float32, id="fp32"),
+        pytest.param("bf16", torch.bfloat16, id="bf16"),
+    ],
+)
+def test_tiny_is_loaded_in_its_dtype(dtype: str, expected: torch.dtype) -> None:
+    model = load(EngineConfig(model="tiny", dtype=dtype))  # type: ignore[arg-type]  # a parameter
+
+    assert model.name == "tiny"
+    assert model.transformer.dtype == expected
+    assert model.tokenizer.vocab_size == model.transformer.config.vocab_size
+
+
+def test_a_file_gives_the_same_numbers_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMARTCLIENT_CACHE", str(tmp_path / "cache"))
+    config = EngineConfig(model=str(write_gguf(tmp_path / "small.gguf")), dtype="fp32")
+    first = all_logits(load(config).transformer, [0, 5, 9, 1])
+
+    second = all_logits(load(config).transformer, [0, 5, 9, 1])
+
+    assert len(list((tmp_path / "cache").rglob("*.weights"))) == 1
+    assert torch.equal(first, second)
+
+
+def test_a_folder_is_loaded_with_its_tokenizer(tmp_path: Path) -> None:
+    folder, model = a_folder(tmp_path / "small"), peer("llama")
+
+    loaded = load(EngineConfig(model=str(folder), dtype="fp32"))
+
+    assert loaded.name == "small"
+    assert loaded.tokenizer.eos_token_ids == {2, 3}
+    ours = all_logits(loaded.transformer, IDS)
+    torch.testing.assert_close(ours, their_logits(model), atol=1e-4, rtol=0)
+
+
+def test_a_missing_or_foreign_file_is_a_typed_error(tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign.gguf"
+    foreign.write_text("not a model")
+
+    with pytest.raises(ModelUnavailableError, match="there is no model"):
+        load(EngineConfig(model=str(tmp_path / "none.gguf")))
+    with pytest.raises(GgufError, match="is not a GGUF file"):
+        load(EngineConfig(model=str(foreign)))
+
+
+@pytest.fixture(scope="module")
+def smollm2(smollm2_gguf: Path) -> LoadedModel:
+    return load(EngineConfig(model="smollm2", dtype="fp32", numerics="deterministic"))
+
+
+@pytest.mark.smollm2
+@pytest.mark.parametrize("prompt", PROMPTS, ids=["story", "code", "chat"])
+def test_smollm2s_logits_are_transformers(
+    smollm2: LoadedModel, transformers_smollm2: Peer, prompt: str
+) -> None:
+    ids = encoded(smollm2.tokenizer, prompt)
+
+    ours = all_logits(smollm2.transformer, ids)
+
+    with torch.inference_mode():
+        theirs = transformers_smollm2.model(torch.tensor([ids])).logits[0]
+    torch.testing.assert_close(ours, theirs, atol=1e-3, rtol=0)
+
+
+@pytest.mark.smollm2
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_smollm2_knows_the_capital_of_france(smollm2_gguf: Path, dtype: str) -> None:
+    model = load(EngineConfig(model="smollm2", dtype=dtype))  # type: ignore[arg-type]  # a parameter
+    messages = [{"role": "user", "content": "What is the capital of France?"}]
+
+    prompt = front("smollm2").chat_template.encode(model.tokenizer, messages)
+    answer = decoded(model.tokenizer, greedy(model.transformer, prompt, 8))
+
+    assert "Paris" in answer
