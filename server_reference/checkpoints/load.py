@@ -15,6 +15,7 @@ from ..models.numerics import (
     computes_quantized,
     linears_of,
     matrices,
+    pad_rows,
     quantized,
 )
 from ..models.transformer import ModelConfig, Transformer, weight_shapes
@@ -72,7 +73,7 @@ def load(config: EngineConfig) -> LoadedModel:
         model, tokenizer = config_of(file), gguf_tokenizer(file)
         forms, weights = _of_gguf(config, file, model)
     linears, numerics = linears_of(config, model, weights, forms)
-    transformer = Transformer(model, weights, linears=linears)
+    transformer = Transformer(model, weights, linears=linears, pad_rows=pad_rows(config))
     return LoadedModel(transformer, tokenizer, files.name, numerics)
 
 

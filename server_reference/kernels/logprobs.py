@@ -24,7 +24,8 @@ def token_logprobs(logits: Tensor, tokens: Tensor, num_top: Sequence[int]) -> li
         num_top: How many of the likeliest are told of each row, likeliest first, equal ones
             by id.
     """
-    total = logits.logsumexp(-1, keepdim=True)
+    # Row by row: several threads share out the sum of a single row, but none of several rows.
+    total = torch.cat([row.logsumexp(-1, keepdim=True) for row in logits.split(1)])
     own = (logits.gather(1, tokens[:, None]) - total)[:, 0].tolist()
     most = min(max(num_top, default=0), logits.shape[-1])
     tops: list[list[tuple[int, float]]] = [[] for _ in own]

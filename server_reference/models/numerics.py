@@ -21,6 +21,7 @@ __all__ = [
     "computes_quantized",
     "linears_of",
     "matrices",
+    "pad_rows",
     "quantized",
 ]
 
@@ -47,6 +48,11 @@ def check_config(config: EngineConfig) -> None:
 def computes_quantized(config: EngineConfig) -> bool:
     """Whether what is quantised is computed so: else it is dequantised when it is loaded."""
     return config.dtype == "bf16" and config.numerics == "fast"
+
+
+def pad_rows(config: EngineConfig) -> int:
+    """What the row count of fp32 products is padded to a multiple of."""
+    return _TILE_ROWS if config.numerics == "deterministic" else 1
 
 
 def matrices(model: ModelConfig) -> dict[str, str]:
@@ -133,12 +139,12 @@ def linears_of(
 
 
 def _dense(config: EngineConfig, weight: Tensor) -> Linear:
-    is_exact = config.numerics == "deterministic"
     if config.dtype == "fp32":
-        return DenseLinear(weight, pad_rows=_TILE_ROWS if is_exact else 1)
+        return DenseLinear(weight, pad_rows=pad_rows(config))
     packs = not config.one_copy and not why_not("bf16")
     linear = PackedLinear(weight) if packs else DenseLinear(weight)
     # bf16 products change kernels between 32 and 48 rows: padding would not be enough.
+    is_exact = config.numerics == "deterministic"
     return TiledLinear(linear, rows=_TILE_ROWS) if is_exact else linear
 
 

@@ -174,7 +174,8 @@ class Transformer:
         linears: Products that take the place of the matrices of their names in `weights`,
             which may then be left out; `head` names the head even where it is tied. The bias
             is not theirs.
-        pad_rows: Of the other products, as `DenseLinear` takes it.
+        pad_rows: Of the other products, as `DenseLinear` takes it; above 1 the numbers of a row
+            do not depend on how many others there are in the activations either.
 
     Raises:
         ValueError: A weight is missing, or not of its shape.
@@ -199,7 +200,8 @@ class Transformer:
         self._norm = self._norm_weight("norm")
         self._head = self._linear("head")
         self._rotations = _rotations(config, self._embedding.device)
-        self._activate = _ACTIVATIONS[config.activation]
+        activate = _ACTIVATIONS[config.activation]
+        self._activate = partial(_by_few_rows, activate) if pad_rows > 1 else activate
 
     def hidden(self, token_ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Run all layers over new tokens.
@@ -304,6 +306,13 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": functional.silu,
     "gelu_tanh": partial(functional.gelu, approximate="tanh"),
 }
+
+_IN_ONE_THREAD = 16_384  # numbers: torch may share out more
+
+
+def _by_few_rows(activate: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """So few that one thread has them: where two meet in a row, it is computed otherwise."""
+    return torch.cat([activate(some) for some in x.split(max(1, _IN_ONE_THREAD // x.shape[1]))])
 
 
 def _check(

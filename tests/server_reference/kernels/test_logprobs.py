@@ -31,6 +31,21 @@ def test_each_row_is_told_as_many_of_the_likeliest_as_it_asks_for():
     assert [value for _, value in told[1].top] == pytest.approx(values[:3].tolist(), abs=1e-5)
 
 
+def test_they_do_not_depend_on_the_rows_beside_them():
+    """Threads share out the sum over one row, but not that over a row of several."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    logits = wide_logits(vocab_size=12 * 151_936, scale=2.0).view(12, -1)
+    tokens = logits.argmin(-1)
+
+    together = token_logprobs(logits, tokens, [0] * 12)
+    rows = zip(logits.split(1), tokens.split(1), strict=True)
+    alone = [one for row, token in rows for one in token_logprobs(row, token, [0])]
+    torch.set_num_threads(before)
+
+    assert alone == together
+
+
 def test_equally_likely_tokens_are_told_by_id():
     row = torch.zeros(300)
     row[[280, 7, 150]] = 1.0

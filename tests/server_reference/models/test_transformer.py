@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -160,6 +161,30 @@ def test_padded_rows_do_not_depend_on_how_many_there_are(num_rows: int) -> None:
     alone = transformer.logits(hidden[:num_rows])
 
     assert torch.equal(alone, transformer.logits(hidden)[:num_rows])
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("three_threads")
+@pytest.mark.parametrize("activation", ["silu", "gelu_tanh"])
+def test_an_activation_does_not_depend_on_where_threads_meet(activation: Any) -> None:
+    """Two of them met within a row, whose numbers there were computed by other instructions."""
+    wide = replace(SMALL, num_layers=1, intermediate_size=4864, activation=activation)
+    transformer = Transformer(wide, some_weights(wide), pad_rows=16)
+    ids = torch.arange(50).repeat(4)
+
+    def hidden(count: int) -> Tensor:
+        return transformer.hidden(ids[:count], torch.zeros(count).long(), lambda _, q, k, v: q)
+
+    together = hidden(200)
+
+    assert [n for n in (5, 31, 150) if not torch.equal(hidden(n), together[:n])] == []
 
 
 def test_attention_sees_unpadded_rows() -> None:
