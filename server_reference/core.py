@@ -219,6 +219,7 @@ class StepRecord:
         number: Counted from 1.
         at: Seconds from the engine's start to the step's.
         duration: Seconds it took; `None` while it runs.
+        num_waiting: Sequences that got nothing; `waiting` has the first 32 of them.
         preempted: Ids of those that lost their blocks in it.
     """
 
@@ -226,6 +227,7 @@ class StepRecord:
     at: float
     duration: float | None
     scheduled: tuple[SequenceRecord, ...] = ()
+    num_waiting: int = 0
     waiting: tuple[WaitingRecord, ...] = ()
     preempted: tuple[str, ...] = ()
 

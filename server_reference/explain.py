@@ -117,17 +117,20 @@ def table(engines: list[list[dict[str, Any]] | None]) -> Iterator[str]:
 
 def _step(step: Mapping[str, Any]) -> Iterator[str]:
     scheduled, waiting = step["scheduled"], step["waiting"]
+    num_waiting = step.get("num_waiting", len(waiting))
     tokens = sum(one["num_tokens"] for one in scheduled)
     took = "under way" if step["duration"] is None else f"took {step['duration'] * 1e3:,.1f} ms"
     yield (
         f"step {step['number']:,} at {step['at']:,.3f} s, {took}: {tokens:,} tokens of "
-        f"{len(scheduled):,} sequences; {len(waiting):,} waiting"
+        f"{len(scheduled):,} sequences; {num_waiting:,} waiting"
     )
     if step["preempted"]:
         yield f"  preempted: {', '.join(step['preempted'])}"
     rows = [_row(one) for one in scheduled]
     rows += [(one["id"], one["tenant"], *[""] * 5, f"waits: {one['why']}") for one in waiting]
     yield from _aligned([_HEAD, *rows] if rows else [])
+    if num_waiting > len(waiting):
+        yield f"  and {num_waiting - len(waiting):,} more, which wait too"
     yield ""
 
 

@@ -19,6 +19,8 @@ from .trace import Trace
 
 __all__ = ["RefusedError", "Scheduled", "Scheduler", "Step"]
 
+_MOST_PASSED = 16  # that cannot start, in one step over all lines, but one of each
+
 
 class RefusedError(ValueError):
     """The sequence could never run, however long it waited."""
@@ -203,8 +205,9 @@ class Scheduler(Books):
 
     def _admit(self, tenant: str, left: int, plan: Plan, line: list[Sequence]) -> int:
         """Start sequences of a tenant that waits, for `left` tokens; tells how many it took."""
-        admission, spent = self._admission, 0
-        for sequence in list(self.waiting.lines.get(tenant, ())):
+        admission, spent, lines = self._admission, 0, self.waiting.lines
+        left_to_pass = max(1, _MOST_PASSED // max(1, len(lines)))
+        for sequence in lines.get(tenant, [])[: self.max_running + left_to_pass]:
             if plan.is_short or (spent >= left and not self._is_static):
                 break
             if why := admission.is_closed_to(tenant):
@@ -217,7 +220,8 @@ class Scheduler(Books):
                 verdict = admission.judge(sequence)
             if verdict.found is None:
                 plan.reasons[sequence.id] = verdict.why
-                if admission.holds_back(sequence):
+                left_to_pass -= 1
+                if not left_to_pass or admission.holds_back(sequence):
                     break
                 continue
             self.waiting.remove(sequence)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from itertools import islice
 
 from ..core import Sequence, SequenceRecord, StepRecord, WaitingRecord
+from .fair_queue import FairQueue
 from .step import Plan, Scheduled, Step
 
 __all__ = ["Trace"]
 
 _MOST_WAITING = 32  # records of one step
-_Noted = tuple[int, float, Step, Plan, list[tuple[Sequence, int]]]
+_Noted = tuple[int, float, Step, Plan, int, list[tuple[Sequence, int]]]
 
 
 class Trace:
@@ -21,12 +21,10 @@ class Trace:
     def __init__(self, num_steps: int) -> None:
         self._steps: deque[_Noted] = deque(maxlen=num_steps)
 
-    def note(
-        self, number: int, at: float, step: Step, plan: Plan, waiting: Iterable[Sequence]
-    ) -> None:
+    def note(self, number: int, at: float, step: Step, plan: Plan, waiting: FairQueue) -> None:
         if self._steps.maxlen:
             some = [(sequence, sequence.target) for sequence in islice(waiting, _MOST_WAITING)]
-            self._steps.append((number, at, step, plan, some))
+            self._steps.append((number, at, step, plan, len(waiting), some))
 
     def records(self, last: int, *, since: float = 0.0) -> list[StepRecord]:
         """The last steps, oldest first, with times counted from `since`."""
@@ -36,10 +34,11 @@ class Trace:
                 at=at - since,
                 duration=step.duration,
                 scheduled=tuple(_record(entry, plan) for entry in step.scheduled),
+                num_waiting=num_waiting,
                 waiting=tuple(_waits(plan, sequence, count) for sequence, count in waiting),
                 preempted=tuple(sequence.id for sequence in plan.preempted),
             )
-            for number, at, step, plan, waiting in list(self._steps)[-max(0, last) :]
+            for number, at, step, plan, num_waiting, waiting in list(self._steps)[-max(0, last) :]
             if last > 0
         ]
 

@@ -25,6 +25,7 @@ STEP = {
     "at": 1.5,
     "duration": 0.25,
     "scheduled": [SEQUENCE],
+    "num_waiting": 1,
     "waiting": [{"id": "b", "tenant": "", "num_tokens": 9, "why": "no free slot"}],
     "preempted": [],
 }
@@ -69,6 +70,13 @@ def test_steps_are_a_table_each(capsys):
     assert names.split() == ["sequence", "tokens", "from", "why"]
     assert decode.split() == ["a", "1", "3", "decode"]
     assert waiting.split(maxsplit=1) == ["b", "waits: no free slot"]
+
+
+def test_who_waits_beyond_those_that_are_told_of_is_counted():
+    lines = list(table([[STEP | {"num_waiting": 1204}]]))
+
+    assert lines[0].endswith("; 1,204 waiting")
+    assert lines[-2] == "  and 1,203 more, which wait too"
 
 
 def test_the_key_of_the_environment_is_sent(monkeypatch):

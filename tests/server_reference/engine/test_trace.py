@@ -31,6 +31,27 @@ def test_a_step_says_who_computed_what_in_which_blocks_and_why():
     assert record.waiting[0].num_tokens == 5
 
 
+def test_of_a_long_queue_few_are_told_and_all_are_counted():
+    model = a_model(max_num_seqs=1)
+    model.add(*(a_sequence(number) for number in range(50)))
+    model.step()
+
+    (record,) = model.scheduler.explain(1)
+
+    assert (record.num_waiting, len(record.waiting)) == (49, 32)
+
+
+def test_of_a_long_line_few_are_looked_at_in_a_step():
+    """A step must not take longer the more prompts wait for blocks."""
+    model = a_model(num_blocks=6)
+    model.add(*(a_sequence(number, 20) for number in range(50)))
+    model.step()
+
+    (record,) = model.scheduler.explain(1)
+
+    assert sum("blocks are free" in why for why in whys(record).values()) == 16
+
+
 def test_only_the_last_steps_are_remembered():
     model = a_model()
     model.add(a_sequence(0, 6, max_tokens=9))
