@@ -59,12 +59,9 @@ class PrefixCache:
         """The blocks that hold the beginning of `sequence`, in order; none are taken.
 
         Never all of its tokens: the last one is computed again, because the next token
-        is sampled from its logits (vllm#30320, nano-vllm#144). None at all where the prompt's
-        logprobs are asked for, which are no part of the cache, and are not told yet.
+        is sampled from its logits (vllm#30320, nano-vllm#144).
         """
         blocks: list[int] = []
-        if sequence.params.prompt_logprobs is not None and not sequence.num_outputs:
-            return blocks
         for key in self._keys(sequence, self._num_wanted(sequence)):
             block = self._pool.find(key)
             if block is None:
@@ -102,17 +99,18 @@ class PrefixCache:
             coming: Number and key of such blocks, by the key of their first one.
         """
         keys = self._keys(sequence, self._num_wanted(sequence))
-        return (
-            any(
-                number < len(keys) and keys[number] == key and self._pool.find(key) is None
-                for number, key in coming.get(keys[0], ())
-            )
-            if keys
-            else False
+        return any(
+            number < len(keys) and keys[number] == key and self._pool.find(key) is None
+            for number, key in coming.get(keys[0] if keys else b"", ())
         )
 
     def _num_wanted(self, sequence: Sequence) -> int:
-        """Full blocks of known tokens, without the last token if no other is being sampled."""
+        """Full blocks of known tokens, without the last token if no other is being sampled.
+
+        None where the prompt's logprobs, which are no part of the cache, are not told yet.
+        """
+        if sequence.params.prompt_logprobs is not None and not sequence.num_outputs:
+            return 0
         return min(sequence.target - 1, sequence.num_known) // self._block_size
 
     def _keys(self, sequence: Sequence, count: int) -> list[bytes]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.server_reference.engine.simulation import (
@@ -48,6 +50,16 @@ def test_who_waits_for_a_block_holds_back_nobody_else():
 
     assert [entry.sequence.id for entry in step.scheduled] == ["s0", "s2", "s3"]
     assert scheduler.waiting.lines == {"t": [same]}
+
+
+def test_who_cannot_share_a_block_does_not_wait_for_it():
+    """The logprobs of a prompt are not in the cache, so that all of it is computed."""
+    scheduler = a_scheduler()
+    first, told = a_sequence(0, 12, token=7), a_sequence(1, 12, token=7)
+    told.params = replace(told.params, prompt_logprobs=0)
+    added(scheduler, first, told)
+
+    assert shape(advance(scheduler)) == [("s0", 0, 12), ("s1", 0, 12)]
 
 
 def test_who_waits_for_a_block_goes_on_when_the_other_is_aborted():
