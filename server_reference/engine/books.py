@@ -91,19 +91,6 @@ class Books:
         for table in step.freed_after:
             self.pool.release(table)
 
-    def cancel(self, step: Step) -> None:
-        """Take a step back that did not run, as if never scheduled but for preemptions."""
-        self.in_flight.remove(step)
-        for entry in step.scheduled:
-            entry.sequence.num_pending -= entry.is_sampled
-            if self.running.get(entry.sequence.id) is entry.sequence:
-                entry.sequence.num_computed -= entry.num_tokens
-        for table in step.freed_after:
-            if self.in_flight:  # which may write to it too
-                self.in_flight[-1].freed_after.append(table)
-            else:
-                self.pool.release(table)
-
     def remove(self, sequence: Sequence) -> None:
         """Take a sequence out, wherever it is.
 

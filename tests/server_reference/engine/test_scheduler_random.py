@@ -75,17 +75,13 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert self.scheduler.overflow(1000) == []
         return step
 
-    @rule(data=st.data(), mishap=st.sampled_from(["abort", "abort", "poison", "cancel", "reset"]))
+    @rule(data=st.data(), mishap=st.sampled_from(["abort", "abort", "poison", "reset"]))
     def something_fails(self, data, mishap):
         running = [one for one in self.scheduler.running.values() if one.num_computed]
         if mishap == "abort" and self.sequences:
             self.scheduler.remove(data.draw(st.sampled_from(self.sequences)))
         if mishap == "poison" and running and not self.model.in_flight:
             self.model.poison(data.draw(st.sampled_from(running)))
-        if mishap == "cancel" and (step := self.scheduler.schedule()).scheduled:
-            if data.draw(st.booleans()):
-                self.scheduler.remove(data.draw(st.sampled_from(step.scheduled)).sequence)
-            self.scheduler.cancel(step)
         if mishap == "reset" and data.draw(st.booleans()):
             self.model.reset()
 
