@@ -170,7 +170,7 @@ class Engine:
         The model's end-of-turn token finishes with `stop`; it is no text, and is not
         counted in `num_output_tokens`. With `max_tokens=0` a sequence finishes with
         `length` once its prompt is computed and cached. Where more than `max_queued` wait
-        after this step's were chosen, the newest finish with `refused`.
+        after this step's were chosen, the last of the fullest line finish with `refused`.
 
         A step that raises fails the sequences that it computed, and those of the step that was
         in flight beside it; the pool starts anew, and all others with it. What was computed
