@@ -6,10 +6,13 @@ torch is imported with this module, and `import server_reference` imports neithe
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Integral
+from operator import index
+from threading import Lock
 from typing import Any, TextIO, TypeAlias
 
 import torch
@@ -65,9 +68,10 @@ class Output:
 
 
 class LLM:
-    """A model in this process, for scripts and notebooks. Not thread-safe.
+    """A model in this process, for scripts and notebooks.
 
-    It sets torch's number of threads to `threads`, which is 1 unless it is given.
+    Threads that call it wait for each other: prompts run side by side where they are given
+    together. It sets torch's number of threads to `threads`, which is 1 unless it is given.
 
     Args:
         model: `tiny`, `smollm2`, the path of a GGUF file, or a folder with safetensors.
@@ -87,6 +91,7 @@ class LLM:
         self.tokenizer = loaded.tokenizer
         self.engine = Engine(loaded, self.config)
         self._num_requests = 0
+        self._turn = Lock()
 
     def generate(
         self,
@@ -109,30 +114,26 @@ class LLM:
             `n` outputs of the first prompt, then those of the second, and so on.
 
         Raises:
+            TypeError: A prompt or its params are of another kind.
             ValueError: A prompt or its params cannot be run; then none is.
             ChatTemplateError: The model's template refuses a conversation.
         """
         asked = _listed(prompts)
-        params = params or SamplingParams(max_tokens=256)
-        each = [params] * len(asked) if isinstance(params, SamplingParams) else list(params)
-        if len(each) != len(asked):
-            raise ValueError(
-                f"{len(each)} params were given for {len(asked)} prompts; give one for each, "
-                f"or one for all"
-            )
-        if n < 1:
-            raise ValueError(f"n must be at least 1, not {n}")
+        each = _params_of_each(params, len(asked))
+        if type(n) is not int or n < 1:
+            raise ValueError(f"n must be an integer of at least 1, not {n!r}")
         token_ids = [self._tokens(prompt) for prompt in asked]
         outputs: dict[str, Output] = {}
-        try:
-            for place, (ids, its) in enumerate(zip(token_ids, each, strict=True)):
-                for request in self._requests(ids, its, n):
-                    self._add(request, place)
-                    outputs[request.id] = Output(prompt=place, num_prompt_tokens=len(ids))
-            self._run(outputs, progress)
-        finally:
-            for id in outputs:
-                self.engine.abort(id)  # nothing of what an error left
+        with self._turn:
+            try:
+                for place, (ids, its) in enumerate(zip(token_ids, each, strict=True)):
+                    for request in self._requests(ids, its, n):
+                        outputs[request.id] = Output(prompt=place, num_prompt_tokens=len(ids))
+                        self._add(request, place)
+                self._run(outputs, progress)
+            finally:
+                for id in outputs:
+                    self.engine.abort(id)  # nothing of what an error or Ctrl-C left
         return list(outputs.values())
 
     @cached_property
@@ -146,7 +147,10 @@ class LLM:
         items: list[Any] = list(prompt)
         if items and isinstance(items[0], Mapping):
             return self._chat_template.encode(self.tokenizer, items)
-        return items
+        try:
+            return [index(item) for item in items]
+        except TypeError as error:
+            raise _no_prompt(items) from error
 
     def _requests(
         self, token_ids: list[int], params: SamplingParams, n: int
@@ -186,5 +190,34 @@ def _listed(prompts: Prompt | Seq[Prompt]) -> list[Prompt]:
     """A single prompt is text, or a list of tokens or of messages."""
     if isinstance(prompts, str):
         return [prompts]
-    items: list[Any] = list(prompts)
-    return [items] if items and isinstance(items[0], int | Mapping) else items
+    if isinstance(prompts, bytes | Mapping) or not isinstance(prompts, Iterable):
+        raise _no_prompt(prompts)
+    items: list[Any] = prompts.tolist() if hasattr(prompts, "tolist") else list(prompts)
+    if items and isinstance(items[0], Integral | Mapping):
+        return [items]
+    for item in items:
+        if isinstance(item, bytes | Mapping) or not isinstance(item, Iterable):
+            raise _no_prompt(item)
+    return items
+
+
+def _no_prompt(given: object) -> TypeError:
+    return TypeError(
+        f"a prompt is text, a list of token ids, or a list of messages, not {str(given)[:60]!r} "
+        f"({type(given).__name__})"
+    )
+
+
+def _params_of_each(
+    params: SamplingParams | Seq[SamplingParams] | None, count: int
+) -> list[SamplingParams]:
+    if params is None or isinstance(params, SamplingParams):
+        return [params or SamplingParams(max_tokens=256)] * count
+    each = list(params)
+    if not all(isinstance(one, SamplingParams) for one in each):
+        raise TypeError("params must be SamplingParams, one for all prompts or one for each")
+    if len(each) != count:
+        raise ValueError(
+            f"{len(each)} params were given for {count} prompts; give one for each, or one for all"
+        )
+    return each

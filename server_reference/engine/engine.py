@@ -17,7 +17,7 @@ from ..core import (
     SequenceUpdate,
     StepRecord,
 )
-from ..kernels.draw import check_params
+from ..kernels.draw import check_params, check_token_ids
 from ..kv.block_pool import BlockPool
 from ..kv.memory import free_memory
 from ..models.transformer import ModelConfig, Transformer
@@ -71,9 +71,12 @@ class Engine:
         self.notes = [*pool.notes, f"{model.name} is computed in {model.numerics}"]
         self.scheduler = _scheduler(shapes, config, pool.num_blocks)
         self.capacity = self.scheduler.capacity
-        self._eos = model.tokenizer.eos_token_ids
         self._token_bytes = cache(model.tokenizer.token_bytes)
-        self._vocab_size = model.transformer.config.vocab_size
+        self._vocab_size = shapes.vocab_size
+        # Of a tokenizer with more tokens than the model, those beyond are never drawn.
+        self._eos = frozenset(
+            one for one in model.tokenizer.eos_token_ids if one < self._vocab_size
+        )
         grammars = GrammarCompiler(model.tokenizer)
         self._rules = Rules(seed=config.seed, eos=self._eos, compile=grammars.compile)
         attention = attention or _attention(model.transformer, config, pool)
@@ -119,12 +122,13 @@ class Engine:
 
         Raises:
             RefusedError: It could never run: no prompt, or more tokens than `capacity`.
-            ValueError: A sequence with this id is running, or its params cannot be.
+            ValueError: A sequence with this id is running, or its prompt or params cannot be.
         """
         if request.id in self._ids:
             raise ValueError(f"a sequence with id {request.id!r} is running; ids must be unique")
         params, now = request.params, self._clock()
         check_params(params, self._vocab_size)
+        check_token_ids("the prompt", request.prompt_token_ids, self._vocab_size)
         sequence = Sequence(
             id=request.id,
             tenant=request.tenant,
@@ -137,21 +141,15 @@ class Engine:
             expires_at=_after(now, request.deadline),
         )
         grammar = self._rules.add(sequence)
+        detokenizer = Detokenizer(self._token_bytes, stop=params.stop)
+        output = Output(sequence, detokenizer, grammar, eos=self._eos, added=now)
+        self._ids[request.id], self._live[sequence] = sequence, output
         try:
             self.scheduler.add(sequence)
-        except RefusedError:
-            self._rules.remove(sequence)
+        except BaseException:
+            self.abort(request.id)
             raise
         self._arrivals += 1
-        detokenizer = Detokenizer(self._token_bytes, stop=params.stop)
-        self._ids[request.id] = sequence
-        self._live[sequence] = Output(
-            sequence,
-            detokenizer,
-            grammar,
-            eos=self._eos,
-            added=now,
-        )
 
     def abort(self, id: str) -> None:
         """End a sequence without a further update; its blocks are free at once, or once

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
-from math import isfinite
+from typing import get_args
 
 from torch import Tensor
 
-from ..core import SamplingParams
+from ..core import Grammar, GrammarKind, SamplingParams
 
-__all__ = ["MAX_LOGPROBS", "Draw", "banned_tokens", "check_params"]
+__all__ = ["MAX_LOGPROBS", "Draw", "banned_tokens", "check_params", "check_token_ids"]
 
 MAX_LOGPROBS = 20
 """Likeliest tokens that are told with a token at most."""
@@ -30,6 +30,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "presence_penalty": (-1e3, 1e3),
 }
 _OPTIONAL = ("top_k", "logprobs", "prompt_logprobs")
+_MOST_BIAS = 1e30  # so that many of them on one token are no infinity in fp32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,12 +114,56 @@ def check_params(params: SamplingParams, vocab_size: int) -> None:
         )
     if params.seed is not None and type(params.seed) is not int:
         raise ValueError(f"seed must be an integer, not {params.seed!r}")
-    biased = [token for token, _ in params.logit_bias]
-    for name, ids in (("logit_bias", biased), ("stop_token_ids", params.stop_token_ids)):
-        for token in ids:
-            if type(token) is not int or not 0 <= token < vocab_size:
-                last = vocab_size - 1
-                raise ValueError(f"{name} names token {token!r}; this model's are 0 to {last}")
+    if type(params.ignore_eos) is not bool:
+        raise ValueError(f"ignore_eos must be True or False, not {params.ignore_eos!r}")
+    _check_lists(params)
+    check_token_ids("stop_token_ids", params.stop_token_ids, vocab_size)
+    check_token_ids("logit_bias", [token for token, _ in params.logit_bias], vocab_size)
     for _, bias in params.logit_bias:
-        if not isfinite(bias):
-            raise ValueError(f"logit_bias must be finite numbers, not {bias!r}; try -100")
+        if not (type(bias) in (int, float) and abs(bias) <= _MOST_BIAS):  # a NaN is not
+            range = f"from {-_MOST_BIAS:g} to {_MOST_BIAS:g}"
+            raise ValueError(f"logit_bias must be numbers {range}, not {bias!r}; try -100")
+    _check_grammar(params.grammar)
+
+
+def _check_lists(params: SamplingParams) -> None:
+    def is_list(value: object) -> bool:
+        return isinstance(value, tuple | list)
+
+    if not is_list(params.stop) or not all(isinstance(text, str) for text in params.stop):
+        raise ValueError(f"stop must be a tuple of texts, not {params.stop!r}")
+    if not is_list(params.stop_token_ids):
+        raise ValueError(
+            f"stop_token_ids must be a tuple of token ids, not {params.stop_token_ids!r}"
+        )
+    pairs = params.logit_bias
+    if not is_list(pairs) or not all(is_list(pair) and len(pair) == 2 for pair in pairs):
+        raise ValueError(
+            f"logit_bias must be a tuple of pairs of a token id and a number, not {pairs!r}"
+        )
+
+
+def _check_grammar(grammar: Grammar | None) -> None:
+    if grammar is None:
+        return
+    if not isinstance(grammar, Grammar):
+        raise ValueError(f"grammar must be a Grammar, not {grammar!r}")
+    if grammar.kind not in get_args(GrammarKind):
+        kinds = ", ".join(get_args(GrammarKind))
+        raise ValueError(f"a grammar's kind must be one of {kinds}, not {grammar.kind!r}")
+    if not isinstance(grammar.source, str):
+        raise ValueError(f"a grammar's source must be text, not {grammar.source!r}")
+
+
+def check_token_ids(name: str, token_ids: Sequence[int], vocab_size: int) -> None:
+    """Refuse tokens that a model does not have.
+
+    Raises:
+        ValueError: One is no integer, or not below `vocab_size`; `name` says whose it is.
+    """
+    if not token_ids or (
+        set(map(type, token_ids)) == {int} and min(token_ids) >= 0 and max(token_ids) < vocab_size
+    ):
+        return
+    wrong = next(one for one in token_ids if type(one) is not int or not 0 <= one < vocab_size)
+    raise ValueError(f"{name} names token {wrong!r}; this model's are 0 to {vocab_size - 1}")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
+import torch
 
 from server_reference import LLM, SamplingParams
 
@@ -101,12 +104,63 @@ def test_no_prompts_have_no_outputs(llm):
         (["a" * 2000], GREEDY, "prompt 0 cannot be run: 2000 prompt tokens"),
         (["a", "b"], [GREEDY], "1 params were given for 2 prompts"),
         (["a"], SamplingParams(max_tokens=2, top_p=7.0), "top_p must be a number"),
+        ([[1, 2], [3, 9999]], GREEDY, "prompt 1 cannot be run: the prompt names token 9999"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is(llm, prompts, params, message):
     with pytest.raises(ValueError, match=message):
         llm.generate(prompts, params)
 
+    assert_idle(llm)
+
+
+@pytest.mark.parametrize(
+    "prompts",
+    [
+        pytest.param(None, id="nothing"),
+        pytest.param(5, id="a-number"),
+        pytest.param([1.5], id="a-token-that-is-no-integer"),
+        pytest.param([[1, 1.5]], id="one-in-a-list"),
+        pytest.param(b"Hi", id="bytes"),
+        pytest.param([b"Hi"], id="bytes-in-a-list"),
+        pytest.param({"role": "user", "content": "Hi"}, id="a-message-without-a-list"),
+        pytest.param(["Hi", {"role": "user", "content": "Hi"}], id="one-behind-a-text"),
+    ],
+)
+def test_what_is_no_prompt_is_refused_by_what_it_is(llm, prompts):
+    with pytest.raises(TypeError, match=r"a prompt is text, a list of .*, not .* \(\w+\)"):
+        llm.generate(prompts, GREEDY)
+
+    assert_idle(llm)
+
+
+@pytest.mark.parametrize("params", [[None], {"max_tokens": 2}])
+def test_params_of_another_kind_are_refused(llm, params):
+    with pytest.raises(TypeError, match="params must be SamplingParams"):
+        llm.generate(["a"], params)
+
+
+@pytest.mark.parametrize(
+    "prompts",
+    [
+        pytest.param(np.array([72, 105]), id="an-array"),
+        pytest.param(torch.tensor([[72, 105]]), id="a-batch-of-one"),
+        pytest.param([np.int64(72), np.int64(105)], id="a-list-of-its-numbers"),
+    ],
+)
+def test_token_ids_may_be_of_arrays(llm, prompts):
+    (output,) = llm.generate(prompts, GREEDY)
+
+    assert output.token_ids == llm.generate([72, 105], GREEDY)[0].token_ids
+
+
+def test_threads_wait_for_each_other(llm):
+    expected = [llm.generate(f"thread {at}", GREEDY)[0].token_ids for at in range(4)]
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda at: llm.generate([f"thread {at}"] * 3, GREEDY), range(4)))
+
+    assert [[one.token_ids for one in its] for its in found] == [[one] * 3 for one in expected]
     assert_idle(llm)
 
 

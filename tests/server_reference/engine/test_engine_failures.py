@@ -139,3 +139,37 @@ def test_an_interrupt_leaves_the_books_balanced_and_goes_on_up(an_engine, a_requ
         recorder.run(engine)
 
     assert_empty(engine)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param({"prompt": [1, 9999]}, id="a-token-beyond-the-vocabulary"),
+        pytest.param({"prompt": [-1]}, id="a-negative-token"),
+        pytest.param({"prompt": [1.5]}, id="a-token-that-is-no-integer"),
+        pytest.param({"stop": (5,)}, id="a-stop-that-is-no-text"),
+        pytest.param({"grammar": "a+"}, id="a-grammar-that-is-none"),
+        pytest.param({"max_tokens": 4096}, id="more-than-fits"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_and_leaves_nothing(an_engine, a_request, odd):
+    """Once among others, it would fail the step of all of them."""
+    engine, recorder = an_engine()
+    engine.add(a_request("a"))
+
+    with pytest.raises(ValueError, match=r"prompt|stop must be|grammar must be"):
+        engine.add(a_request("b", **odd))
+    recorder.run(engine)
+
+    assert finish_reasons(recorder) == {"a": "length"}
+    assert_empty(engine)
+
+
+def test_an_end_of_turn_that_the_model_has_no_logit_for_is_never_drawn(an_engine, a_request, words):
+    """Of a tokenizer with more tokens than the model."""
+    engine, recorder = an_engine(words(eos=[5000]))
+    engine.add(a_request("a", min_tokens=4))
+
+    recorder.run(engine)
+
+    assert finish_reasons(recorder) == {"a": "length"}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from server_reference.core import Grammar, SamplingParams
-from server_reference.kernels.draw import banned_tokens, check_params
+from server_reference.kernels.draw import banned_tokens, check_params, check_token_ids
 from tests.server_reference.engine.sampling import NAN, a_draw
 
 GRAMMAR = Grammar(kind="choice", source='["a"]')
@@ -86,11 +86,45 @@ def test_what_can_be_sampled_is_accepted():
         ({"seed": 1.5}, "seed must be an integer, not 1.5"),
         ({"logit_bias": ((100, 1.0),)}, "logit_bias names token 100; .* 0 to 99"),
         ({"logit_bias": ((-1, 1.0),)}, "logit_bias names token -1"),
-        ({"logit_bias": ((1, NAN),)}, "logit_bias must be finite numbers, not nan"),
+        ({"logit_bias": ((1, NAN),)}, "logit_bias must be numbers from .* not nan"),
         ({"stop_token_ids": (100,)}, "stop_token_ids names token 100"),
         ({"max_tokens": None}, "max_tokens must be an integer"),
+        ({"ignore_eos": "yes"}, "ignore_eos must be True or False, not 'yes'"),
+        ({"stop": "end"}, "stop must be a tuple of texts, not 'end'"),
+        ({"stop": (5,)}, r"stop must be a tuple of texts, not \(5,\)"),
+        ({"stop": None}, "stop must be a tuple of texts, not None"),
+        ({"stop_token_ids": 5}, "stop_token_ids must be a tuple of token ids, not 5"),
+        ({"stop_token_ids": (True,)}, "stop_token_ids names token True"),
+        ({"logit_bias": {1: 2.0}}, "logit_bias must be a tuple of pairs"),
+        ({"logit_bias": ((1,),)}, "logit_bias must be a tuple of pairs"),
+        ({"logit_bias": ((1, "x"),)}, "logit_bias must be numbers from .* not 'x'"),
+        ({"logit_bias": ((1, 1e38),)}, r"to 1e\+30, not 1e\+38; try -100"),
+        ({"grammar": "a+"}, "grammar must be a Grammar, not 'a"),
+        ({"grammar": Grammar(kind="regex", source=5)}, "source must be text, not 5"),
+        ({"grammar": Grammar(kind="bnf", source="a")}, "kind must be one of .*, not 'bnf'"),
     ],
 )
 def test_what_cannot_be_sampled_is_refused_with_the_reason(change, message):
     with pytest.raises(ValueError, match=message):
         check_params(replace(LARGEST, **change), 100)
+
+
+@pytest.mark.parametrize(
+    ("token_ids", "named"),
+    [
+        pytest.param([0, 100], "100", id="beyond"),
+        pytest.param([-1], "-1", id="negative"),
+        pytest.param([1.0], "1.0", id="no-integer"),
+        pytest.param([True], "True", id="a-flag"),
+        pytest.param([2**70], str(2**70), id="huge"),
+    ],
+)
+def test_a_token_that_the_model_does_not_have_is_named(token_ids, named):
+    message = f"the prompt names token {named}; this model's are 0 to 99"
+
+    with pytest.raises(ValueError, match=message):
+        check_token_ids("the prompt", token_ids, 100)
+
+
+def test_every_token_of_the_model_may_be_named():
+    check_token_ids("the prompt", [0, 99], 100)
