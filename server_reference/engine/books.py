@@ -84,8 +84,6 @@ class Books:
                 wrong = rejected.get(sequence.id, 0) if rejected else 0
                 sequence.num_computed -= wrong
                 stop = min(stop - wrong, sequence.num_known)  # later ones are not added yet
-            if sequence.drafts:
-                sequence.drafts = []
             if stop >= (sequence.num_published + 1) * size:
                 self.cache.publish(sequence, stop)
         for table in step.freed_after:

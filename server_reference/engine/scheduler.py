@@ -181,8 +181,7 @@ class Scheduler(Books):
         lines: dict[str, list[Sequence]] = {}
         for sequence in prefills:
             lines.setdefault(sequence.tenant, []).append(sequence)
-        can_start = bool(self.waiting.lines) and not plan.is_short
-        can_start = can_start and not (self._is_static and self.running)
+        can_start = bool(self.waiting.lines) and not (self._is_static and self.running)
         if can_start:
             self._admission.begin(plan)
         budget = plan.budget

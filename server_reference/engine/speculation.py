@@ -119,7 +119,7 @@ class Speculator:
     def is_due(self, running: Collection[Sequence]) -> bool:
         """Whether to guess in the next step; whoever pauses has one step less to."""
         for sequence in self._proposed:
-            sequence.drafts = []  # left over where the last step had no budget for it
+            sequence.drafts = []  # of the last step, which may have had no budget for them
         self._proposed = []
         if not self._share(len(running)):
             return False

@@ -37,6 +37,14 @@ def test_lengths_are_learned_by_tenant():
     assert expected == [10, 0]
 
 
+def test_new_lengths_count_for_more_than_old_ones():
+    lengths = OutputLengths()
+    for length in [10] * 1000 + [400] * 60:
+        lengths.learn("t", length)
+
+    assert lengths.remaining(a_sequence(0, max_tokens=500)) > 380
+
+
 @pytest.mark.parametrize(
     ("so_far", "max_tokens", "remaining"),
     [

@@ -102,6 +102,14 @@ def test_beside_decodes_prompts_get_what_the_limit_allows():
     assert shape(advance(scheduler)) == [("s0", 7, 1), ("s1", 10, 5), ("s2", 0, 5)]
 
 
+def test_without_decodes_no_limit_holds():
+    scheduler = a_scheduler()
+    added(scheduler, a_sequence(0, 12))
+    scheduler.prefill_limit = 5
+
+    assert shape(scheduler.schedule()) == [("s0", 0, 12)]
+
+
 def expired(scheduler, now):
     return [(sequence.id, reason) for sequence, reason in scheduler.expire(now)]
 
@@ -115,6 +123,18 @@ def test_who_waits_too_long_to_start_is_refused():
     assert expired(scheduler, 7.0) == [("s1", "refused")]
     assert expired(scheduler, 99.0) == []
     assert list(scheduler.running) == ["s0"]
+
+
+def test_who_started_and_made_room_is_not_refused_for_waiting():
+    """Some of its output is told already."""
+    scheduler = a_scheduler(num_blocks=4)
+    older, newer = a_sequence(0, 8, max_tokens=8), a_sequence(1, 8, max_tokens=8, start_by=5.0)
+    added(scheduler, older, newer)
+    advance(scheduler)
+    advance(scheduler)
+
+    assert list(scheduler.waiting) == [newer]
+    assert expired(scheduler, 9.0) == []
 
 
 def test_a_deadline_ends_a_sequence_wherever_it_is():
@@ -153,6 +173,17 @@ def test_accepted_drafts_are_published_only_when_they_are_known():
     assert [(entry.num_tokens, entry.num_drafts) for entry in step.scheduled] == [(5, 4)]
     assert model.scheduler.running["s0"].num_computed == 10
     assert model.scheduler.pool.num_cached == 1
+
+
+def test_no_guess_is_checked_in_whose_place_no_token_may_come():
+    """Its slot would lie beyond the context."""
+    model = Simulation(a_scheduler())
+    model.add(a_sequence(0, 6, max_tokens=3))
+    model.step()
+
+    step = model.step(drafts=5)
+
+    assert [entry.num_drafts for entry in step.scheduled] == [1]
 
 
 def test_nothing_is_preempted_for_a_guess():
