@@ -111,7 +111,7 @@ class Books:
         self.in_flight.clear()
         for sequence in list(self.running.values()):
             self._preempt(sequence, Plan(0))
-        for sequence in [*computed, *self.waiting]:
+        for sequence in self.waiting:
             sequence.num_pending = 0
         self.pool.reset()
         return computed

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from server_reference.checkpoints.load import load
 from server_reference.config import EngineConfig
+from server_reference.core import Grammar
 from tests.server_reference.engine.histories import histories, live_through
 
 LENS = {"a": 1, "b": 15, "c": 16, "d": 17, "e": 40, "f": 100}
@@ -121,6 +122,40 @@ def test_all_at_once_equals_none_of_it(an_engine, requests, alone):
 
     assert engine.stats().preemptions > 0
     assert_equal(recorder, alone, LENS)
+
+
+RULES = {
+    "choice": {"grammar": Grammar(kind="choice", source='["7, 8, 9, 7, 8, 9", "8, 9"]')},
+    "regex": {"grammar": Grammar(kind="regex", source="([789], ){9}end"), **HOT},
+    "counted": {"grammar": Grammar(kind="regex", source="([789], ){8}"), "frequency_penalty": 1.0},
+    "unlike-the-prompt": {"grammar": Grammar(kind="regex", source="(7, 8, 8, ){4}")},
+    "repeated": {"repetition_penalty": 1.8, "frequency_penalty": 0.3, **HOT},
+    "present": {"presence_penalty": 2.0, "logit_bias": ((55, 4.0), (56, 3.0))},
+    "going-on": {"grammar": Grammar(kind="regex", source="[789, ]*"), "min_tokens": 12, **HOT},
+}
+
+
+@pytest.mark.parametrize("num_draft_tokens", [0, 4])
+def test_what_may_come_does_not_depend_on_how_a_sequence_runs(
+    an_engine, a_request, tiny, num_draft_tokens
+):
+    """Grammars and penalties go back with a wrong guess, and wait for a token in flight."""
+    requests = [
+        a_request(id, prompt=list(b"7, 8, 9, " * 4), max_tokens=24, logprobs=2, **rules)
+        for id, rules in RULES.items()
+    ]
+    _, expected = an_engine(tiny, lookahead=0)
+    for request in requests:
+        run(*an_engine(tiny, recorder=expected, lookahead=0), [request])
+
+    engine, recorder = an_engine(tiny, num_blocks=5, num_draft_tokens=num_draft_tokens)
+    run(engine, recorder, requests)
+    for each in (expected, recorder):  # a right guess may lie behind the end
+        each.logits = {id: rows[: len(each.tokens(id))] for id, rows in each.logits.items()}
+
+    assert engine.stats().preemptions > 0
+    assert (engine.stats().draft_tokens_accepted > 0) == (num_draft_tokens > 0)
+    assert_equal(recorder, expected, RULES)
 
 
 def test_a_seed_draws_the_same_tokens_whatever_runs_beside_it(an_engine, a_request):

@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from server_reference.core import Grammar
+
 
 def run(engine, recorder, *requests):
     for request in requests:
@@ -49,6 +51,26 @@ def test_ignore_eos_goes_on_over_the_end_of_the_turn(an_engine, a_request, words
 
     assert told(recorder, "token_ids") == free.tokens("a")
     assert recorder.updates["a"][-1].finish_reason == "length"
+
+
+def test_ignore_eos_goes_on_for_as_long_as_a_grammar_can(an_engine, a_request, tiny):
+    end = max(tiny.tokenizer.eos_token_ids)
+    wanted = {"logit_bias": ((end, 100.0),), "grammar": Grammar(kind="regex", source="[a-z]{0,6}")}
+
+    without = run(*an_engine(tiny), a_request(max_tokens=10, **wanted))
+    recorder = run(*an_engine(tiny), a_request(max_tokens=10, ignore_eos=True, **wanted))
+
+    assert told(without, "token_ids") == []
+    assert len(told(recorder, "token_ids")) == 6
+    assert recorder.updates["a"][-1].finish_reason == "stop"
+
+
+def test_an_output_that_nothing_can_follow_ends_at_once(an_engine, a_request, tiny):
+    yes = Grammar(kind="choice", source='["yes"]')
+
+    recorder = run(*an_engine(tiny), a_request(max_tokens=3, grammar=yes))
+
+    assert (recorder.text("a"), recorder.updates["a"][-1].finish_reason) == ("yes", "stop")
 
 
 @pytest.mark.parametrize("kind", ["eos", "stop_token_ids"])
