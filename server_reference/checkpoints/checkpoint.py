@@ -14,6 +14,7 @@ __all__ = ["Checkpoint"]
 
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
+_LONGEST_NAME = 255  # bytes, on the usual filesystems
 
 
 class Checkpoint:
@@ -57,8 +58,9 @@ class Checkpoint:
         found = self.tokenizer_config.get("chat_template")
         found = found or self.json("chat_template.json").get("chat_template")
         if isinstance(found, list):
-            named = {one["name"]: one["template"] for one in found if isinstance(one, dict)}
-            found = named.get("default")
+            entries = [one for one in found if isinstance(one, dict)]
+            named = [one.get("template") for one in entries if one.get("name") == "default"]
+            found = named[-1] if named else None
         return found if isinstance(found, str) else None
 
     def special_token(self, name: str) -> str:
@@ -97,10 +99,10 @@ class Checkpoint:
             raise ModelFileError(f"{self.folder / _INDEX} has no weight_map; fetch it again")
         shards: dict[Path, list[str] | None] = {}
         for tensor, name in places.items():
-            if not isinstance(name, str) or Path(name).name != name or name in (".", ".."):
+            if not _is_file_name(name):
                 raise ModelFileError(
-                    f"{self.folder / _INDEX} puts {tensor!r} into {name!r}, which is no file of "
-                    "this folder"
+                    f"{self.folder / _INDEX} puts {tensor!r} into {str(name)[:60]!r}, which is no "
+                    "file of this folder"
                 )
             promised = shards.setdefault(self.folder / name, [])
             assert promised is not None
@@ -119,3 +121,12 @@ class Checkpoint:
         if not values:
             raise ModelFileError(f"{self.folder} has no {name}: it is no model's folder")
         return Metadata(path, values, error=ModelFileError)
+
+
+def _is_file_name(name: Any) -> bool:
+    return (
+        isinstance(name, str)
+        and Path(name).name == name not in ("", ".", "..")
+        and "\0" not in name
+        and len(name.encode("utf-8", "replace")) <= _LONGEST_NAME
+    )

@@ -54,6 +54,9 @@ FAMILIES = {
 }
 
 
+# Beyond, a file is damaged: to make room for so much would take all memory.
+_MOST_LAYERS, _MOST_CONTEXT = 4096, 2**24
+
 _ROPE_NUMBERS = (
     "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow", "attention_factor",
 )  # fmt: skip
@@ -77,8 +80,14 @@ def measures(
     hidden_size = fields.integer("hidden_size")
     num_q_heads = fields.integer("num_attention_heads")
     head_dim = fields.integer("head_dim", hidden_size // max(num_q_heads, 1))
+    _check_most(fields, "num_hidden_layers", _MOST_LAYERS)
+    _check_most(fields, "max_position_embeddings", _MOST_CONTEXT)
     windows = _windows(fields, family)
     gemma = _gemma(fields, hidden_size, head_dim) if family.is_gemma else {}
+    if scaling is not None and scaling.kind == "yarn" and not rope_theta > 1:
+        raise ModelFileError(
+            f"{fields.path}: rope_theta must be above 1 for yarn, not {rope_theta}"
+        )
     with _about(fields.path):
         return ModelConfig(
             num_layers=fields.integer("num_hidden_layers"),
@@ -100,6 +109,14 @@ def measures(
             qk_norm=family.qk_norm,
             logit_soft_cap=fields.number("final_logit_softcapping", 0.0) or None,
             **gemma,
+        )
+
+
+def _check_most(fields: Metadata, name: str, most: int) -> None:
+    if fields.integer(name) > most:
+        raise ModelFileError(
+            f"{fields.path}: {name} is {fields.integer(name):,}, where at most {most:,} can be; "
+            "fetch the file again"
         )
 
 
@@ -139,14 +156,15 @@ def rope_scaling(path: Path, fields: Metadata, *, max_context: int) -> RopeScali
             f"{path}: the rope kind {kind!r} is not supported; {', '.join(get_args(RopeKind))} are"
         )
     original = fields.number("original_max_position_embeddings", max_context)
-    factor = fields.number("factor", max_context / original if kind == "yarn" else None)
+    longer = max_context / original if kind == "yarn" and original else None
+    factor = fields.number("factor", longer)
     numbers: dict[str, Any] = {
         name: fields.number(name) for name in _ROPE_NUMBERS if name in fields
     }
     scales = fields.number("mscale", 0.0), fields.number("mscale_all_dim", 0.0)
     if all(scales) and "attention_factor" not in numbers:
         above, below = (0.1 * scale * math.log(max(factor, 1)) + 1 for scale in scales)
-        numbers["attention_factor"] = above / below
+        numbers["attention_factor"] = above / below if below else math.inf  # which is refused
     with _about(path):
         return RopeScaling(
             kind=kind,  # type: ignore[arg-type]  # one of them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,7 +14,7 @@ from ..text.tokenizer import ByteTokenizer, Tokenizer
 from .checkpoint import Checkpoint
 from .errors import ModelFileError
 from .gguf import GgufFile
-from .tokenizer_files import checkpoint_tokenizer, gguf_tokenizer
+from .tokenizer_files import checkpoint_tokenizer, gguf_token_id, gguf_tokenizer
 
 __all__ = [
     "TINY_MAX_CONTEXT",
@@ -27,6 +28,7 @@ __all__ = [
 TINY_MAX_CONTEXT = 4096
 
 _BUILT_IN = ("tiny", "smollm2")
+_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +75,33 @@ def resolve(name: str) -> ModelFiles:
         return ModelFiles(name)
     if name == "smollm2":
         return ModelFiles(name, smollm2.fetch())
-    path = Path(name).expanduser()
-    if path.is_file():
+    path = _path(name)
+    if path is not None and path.is_file():
         return ModelFiles(path.stem, path.absolute())
-    if path.is_dir():
+    if path is not None and path.is_dir():
         return ModelFiles(path.absolute().name, folder=path.absolute())
     if hub.is_hub_id(name):
         return ModelFiles(name, folder=hub.fetch(name))
     near = get_close_matches(name, _BUILT_IN, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ModelUnavailableError(
-        f"there is no model {name!r}: neither a file, nor a folder, nor one of "
+        f"there is no model {name[:_SHOWN]!r}: neither a file, nor a folder, nor one of "
         f"{', '.join(_BUILT_IN)}{hint}"
     )
+
+
+def _path(name: str) -> Path | None:
+    """What a name may be a path of; `None`: nothing, not even the folder that we are in."""
+    try:
+        path = Path(name).expanduser()
+        path.is_file()
+    except RuntimeError:  # of an unknown user's home
+        return None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return None
+        raise
+    return path if name else None
 
 
 def front(name: str) -> FrontModel:
@@ -108,11 +124,8 @@ def _front_of_gguf(name: str, file: GgufFile) -> FrontModel:
     metadata = file.metadata
     template = metadata.text("tokenizer.chat_template", "")
     tokens = metadata.texts("tokenizer.ggml.tokens")
-    named = {
-        f"{kind}_token": tokens[metadata.integer(f"tokenizer.ggml.{kind}_token_id")]
-        for kind in ("bos", "eos")
-        if f"tokenizer.ggml.{kind}_token_id" in metadata
-    }
+    ids = {f"{kind}_token": gguf_token_id(file, kind) for kind in ("bos", "eos")}
+    named = {kind: tokens[at] for kind, at in ids.items() if at is not None}
     max_context = metadata.integer(f"{metadata.text('general.architecture')}.context_length")
     tokenizer = gguf_tokenizer(file)
     return FrontModel(name, tokenizer, _template(file.path, template, named), max_context)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
@@ -15,7 +16,7 @@ from .checkpoint import Checkpoint
 from .errors import ModelFileError
 from .gguf import GgufError, GgufFile
 
-__all__ = ["checkpoint_tokenizer", "gguf_tokenizer"]
+__all__ = ["checkpoint_tokenizer", "gguf_token_id", "gguf_tokenizer"]
 
 # How text is cut before byte pairs are merged, by the file's `tokenizer.ggml.pre`.
 #
@@ -34,6 +35,7 @@ _CUTS = {
 _CUTS["deepseek-r1-qwen"] = _CUTS["qwen2"]
 _CUTS["smollm"] = [r"\p{N}", *_CUTS["gpt-2"]]
 _WHOLE_WORDS = ("llama-bpe",)  # a word that is a token is not merged from others
+_MOST_TOKENS = 2**22  # the largest vocabularies have some 300,000
 
 
 def gguf_tokenizer(file: GgufFile) -> BpeTokenizer:
@@ -61,7 +63,7 @@ def gguf_tokenizer(file: GgufFile) -> BpeTokenizer:
             )
     added = [text for text, its in zip(tokens, kinds, strict=True) if its == TokenKind.USER_DEFINED]
     backend.add_tokens([AddedToken(text, normalized=False) for text in added if text])
-    keys = [f"tokenizer.ggml.{name}_token_id" for name in ("eos", "eot", "eom")]
+    ends = {gguf_token_id(file, name) for name in ("eos", "eot", "eom")}
     starts = kind == "llama" or cut in _WHOLE_WORDS
     starts = metadata.flag("tokenizer.ggml.add_bos_token", default=starts)
     return BpeTokenizer(
@@ -69,9 +71,20 @@ def gguf_tokenizer(file: GgufFile) -> BpeTokenizer:
         tokens,
         kinds,
         over_bytes=kind == "gpt2",
-        eos_token_ids={metadata.integer(key) for key in keys if key in metadata},
-        bos_token_id=metadata.integer("tokenizer.ggml.bos_token_id") if starts else None,
+        eos_token_ids={end for end in ends if end is not None},
+        bos_token_id=gguf_token_id(file, "bos") if starts else None,
     )
+
+
+def gguf_token_id(file: GgufFile, name: str) -> int | None:
+    """The token that a file names as its `bos`, `eos` and so on; `None`: none that it has.
+
+    Source: ggml-org/llama.cpp, src/llama-vocab.cpp, "bad special token", which passes over
+    ids beyond the vocabulary too.
+    """
+    key = f"tokenizer.ggml.{name}_token_id"
+    found = file.metadata.integer(key) if key in file.metadata else -1
+    return found if 0 <= found < len(file.metadata.texts("tokenizer.ggml.tokens")) else None
 
 
 def _over_bytes(file: GgufFile, tokens: list[str], cut: str) -> Backend:
@@ -153,10 +166,10 @@ def checkpoint_tokenizer(checkpoint: Checkpoint) -> BpeTokenizer:
         raise ModelFileError(
             f"{path} decodes by {decoder[:60]}; supported are ByteLevel and ByteFallback"
         )
-    tokens, kinds = _vocabulary(backend)
+    tokens, kinds = _vocabulary(path, backend)
     ids = backend.get_vocab(with_added_tokens=True)
     start = ids.get(checkpoint.special_token("bos_token"))
-    starts = backend.encode("").ids[:1] == [start]
+    starts = _encoded(path, backend, "")[:1] == [start]
     starts = checkpoint.tokenizer_config.get("add_bos_token") or starts
     end = ids.get(checkpoint.special_token("eos_token"))
     inner = _without_prefix(source)
@@ -183,9 +196,25 @@ def _from_json(checkpoint: Checkpoint, source: dict[str, Any]) -> Backend:
     return backend
 
 
-def _vocabulary(backend: Backend) -> tuple[list[str], list[int]]:
+def _encoded(path: Path, backend: Backend, text: str) -> list[int]:
+    """The ids of a text: not every file that can be read can be used."""
+    try:
+        ids: list[int] = backend.encode(text).ids
+    except BaseException as error:
+        if (
+            isinstance(error, Exception) or type(error).__name__ == "PanicException"
+        ):  # the binding's
+            raise ModelFileError(f"{path} cannot be used: {error}") from error
+        raise
+    return ids
+
+
+def _vocabulary(path: Path, backend: Backend) -> tuple[list[str], list[int]]:
     vocab = backend.get_vocab(with_added_tokens=True)
-    tokens = [""] * (max(vocab.values(), default=-1) + 1)
+    last = max(vocab.values(), default=-1)
+    if last >= _MOST_TOKENS:
+        raise ModelFileError(f"{path} has a token of the id {last:,}; at most {_MOST_TOKENS:,} do")
+    tokens = [""] * (last + 1)
     kinds = [int(TokenKind.UNUSED)] * len(tokens)
     for text, at in vocab.items():
         is_byte = re.fullmatch("<0x[0-9A-F]{2}>", text)

@@ -101,7 +101,7 @@ def _writes_calls(model: FrontModel) -> bool:
         return False
     try:
         prompt = template.encode(tokenizer, _A_CALL, tools=[_shown(_A_TOOL)])
-    except ChatTemplateError:
+    except (ChatTemplateError, RecursionError):  # of a macro that calls itself
         return False
     return OPEN.encode() in b"".join(map(tokenizer.token_bytes, prompt))
 

@@ -51,7 +51,9 @@ class RopeScaling:
     divisors: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("factor", "original_context", "low_freq_factor", "beta_fast", "beta_slow"):
+        names = ["factor", "original_context", "low_freq_factor", "beta_fast", "beta_slow"]
+        names += [] if self.attention_factor is None else ["attention_factor"]
+        for name in names:
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"rope's {name} must be above 0, not {getattr(self, name)}")
         if self.kind == "llama3" and self.high_freq_factor <= self.low_freq_factor:

@@ -95,7 +95,7 @@ class ModelConfig:
         measures = {field.name: getattr(self, field.name) for field in fields(self)}
         measures |= {f"windows[{at}]": window for at, window in enumerate(self.windows)}
         for name, value in measures.items():
-            if type(value) in (int, float) and name != "norm_offset" and not value > 0:
+            if type(value) in (int, float) and name != "norm_offset" and not 0 < value < math.inf:
                 raise ValueError(f"{name} must be positive, not {value}")
         if self.windows and len(self.windows) != self.num_layers:
             raise ValueError(

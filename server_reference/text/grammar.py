@@ -77,6 +77,10 @@ class GrammarCompiler:
     def _compile(self, grammar: Grammar) -> LLMatcher:
         from llguidance import LLMatcher, LLParserLimits
 
+        if not self._tokenizer.eos_token_ids:
+            raise GrammarError(
+                f"the {grammar.kind} cannot be used: this model has no token that ends its turn"
+            )
         source = _rewritten(grammar)
         _check_size(grammar, source)
         self._walked = self._walked or _walked(self._tokenizer)

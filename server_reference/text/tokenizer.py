@@ -94,7 +94,8 @@ class BpeTokenizer:
         kinds: What each is.
         over_bytes: A token is written in the letters of `byte_letters`; else as text, with
             U+2581 for a space.
-        eos_token_ids: As the model's files name them; the usual ones are added.
+        eos_token_ids: As the model's files name them; the usual ones are added, and those
+            that are no tokens left out.
         bos_token_id: As `Tokenizer` has it.
         inner: For text that follows a control token, where it differs.
     """
@@ -119,8 +120,8 @@ class BpeTokenizer:
         control = {text: at for at, (text, its) in pairs if its == TokenKind.CONTROL and text}
         self.control_tokens = ControlTokens(control)
         self.vocab_size = len(tokens)
-        ends = {control[text] for text in _ALWAYS_ENDS if text in control}
-        self.eos_token_ids = frozenset(eos_token_ids) | ends
+        ends = frozenset(control[text] for text in _ALWAYS_ENDS if text in control)
+        self.eos_token_ids = ends.union(at for at in eos_token_ids if 0 <= at < len(tokens))
         self.bos_token_id = bos_token_id
         self.longest_token = max(map(len, tokens), default=0)
 

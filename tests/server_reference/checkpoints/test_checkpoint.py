@@ -76,6 +76,11 @@ def test_turns_end_with_what_any_of_the_settings_name(
             "d",
             id="several",
         ),
+        pytest.param(
+            {"tokenizer_config__json": {"chat_template": [{"template": "t"}, 5]}},
+            None,
+            id="several-without-names",
+        ),
     ],
 )
 def test_a_template_is_found_wherever_folders_have_it(
@@ -115,7 +120,10 @@ def test_an_index_says_which_tensors_a_file_holds(tmp_path: Path) -> None:
         pytest.param({"weight_map": {"a": "/etc/passwd"}}, "no file of this folder", id="absolute"),
         pytest.param({"weight_map": {"a": "b/x.safetensors"}}, "no file of this", id="below"),
         pytest.param({"weight_map": {"a": ".."}}, "no file of this folder", id="dots"),
-        pytest.param({"weight_map": {"a": 3}}, "puts 'a' into 3", id="a-number"),
+        pytest.param({"weight_map": {"a": ""}}, "no file of this folder", id="empty"),
+        pytest.param({"weight_map": {"a": "x\0y"}}, "no file of this folder", id="nul"),
+        pytest.param({"weight_map": {"a": "x" * 5000}}, "no file of this folder", id="long"),
+        pytest.param({"weight_map": {"a": 3}}, "puts 'a' into '3'", id="a-number"),
         pytest.param(
             {"weight_map": {"a": "x-1.safetensors", "b": "x-2.safetensors"}},
             r"lacks 2 of its 2 shards \(x-1\.safetensors",

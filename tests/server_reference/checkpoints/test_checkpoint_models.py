@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,23 @@ def test_settings_of_older_folders_mean_the_same(
         pytest.param({"rope_parameters": {"rope_type": "linear"}}, "'factor'", id="no-factor"),
         pytest.param(
             {"rope_parameters": {"rope_type": "linear", "factor": 0}}, "rope's factor", id="factor"
+        ),
+        pytest.param(
+            {"rope_parameters": {"rope_type": "yarn", "original_max_position_embeddings": 0}},
+            "'factor', which is needed",
+            id="no-length",
+        ),
+        pytest.param(
+            {
+                "rope_parameters": {
+                    "rope_type": "yarn",
+                    "factor": math.e,
+                    "mscale": 1.0,
+                    "mscale_all_dim": -10.0,
+                }
+            },
+            "attention_factor must be above 0",
+            id="scales",
         ),
         pytest.param({"rope_parameters": [1]}, "'rope_parameters' should be an", id="a-list"),
     ],

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 from pathlib import Path
@@ -68,6 +69,7 @@ def test_weights_come_in_the_dtype_asked_for_and_run(tmp_path: Path) -> None:
     assert Transformer(config, weights).dtype == torch.bfloat16
 
 
+YARN = {"llama__rope__scaling__type": "yarn", "llama__rope__scaling__factor": 2.0}
 SHORT_ROPE = {"rope_freqs.weight": np.ones(5, np.float32)}
 
 
@@ -83,6 +85,20 @@ SHORT_ROPE = {"rope_freqs.weight": np.ones(5, np.float32)}
         pytest.param({"extra": SHORT_ROPE}, "5 rope factors for heads of 16", id="rope-factors"),
         pytest.param({"llama__attention__head_count_kv": 3}, "multiple of num_kv", id="groups"),
         pytest.param({"llama__block_count": 0}, "num_layers must be positive", id="no-layers"),
+        pytest.param(
+            {"llama__block_count": 2**31}, "num_hidden_layers is 2,147,483,648, ", id="too-many"
+        ),
+        pytest.param(
+            {"llama__context_length": 2**31}, "max_position_embeddings is 2,147", id="too-long"
+        ),
+        pytest.param({"llama__rope__freq_base": math.inf}, "rope_theta must be positive", id="inf"),
+        pytest.param(YARN | {"llama__rope__freq_base": 1.0}, "above 1 for yarn", id="no-turns"),
+        pytest.param(
+            YARN | {"llama__rope__scaling__original_context_length": 0}, "original_context", id="0"
+        ),
+        pytest.param(
+            YARN | {"llama__rope__scaling__yarn_attn_factor": math.nan}, "attention_f", id="nan"
+        ),
     ],
 )
 def test_what_cannot_be_run_is_refused_by_name(

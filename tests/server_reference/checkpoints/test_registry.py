@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,19 @@ def test_the_front_of_a_file_has_its_template_and_context(tmp_path: Path) -> Non
 
     assert ids == [0, *small.tokenizer.encode("hello"), 1]
     assert (small.name, small.max_context) == ("small", 128)
+
+
+@pytest.mark.parametrize("name", ["bos", "eos"])
+def test_a_file_whose_named_token_is_none_has_a_front(tmp_path: Path, name: str) -> None:
+    odd: Any = {f"tokenizer__ggml__{name}_token_id": 5000}
+
+    assert front(str(write_gguf(tmp_path / "odd.gguf", **odd))).name == "odd"
+
+
+@pytest.mark.parametrize("name", ["", "x" * 5000, "a\0b", "~no-such-user/model"])
+def test_what_can_be_no_name_is_no_model(name: str) -> None:
+    with pytest.raises(ModelUnavailableError, match=r"there is no model '.{0,200}'"):
+        resolve(name)
 
 
 def test_a_base_model_has_no_front(tmp_path: Path) -> None:

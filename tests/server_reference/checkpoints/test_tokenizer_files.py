@@ -105,6 +105,17 @@ def test_smollm2_has_llama_cpps_ids_of_ten_thousand_texts(smollm2_gguf: Path) ->
     assert [tokenizer.encode(text) for text in texts] == json.loads(asked.stdout)
 
 
+@pytest.mark.parametrize("name", ["bos", "eos", "eot"])
+def test_a_named_token_beyond_the_vocabulary_is_passed_over(tmp_path: Path, name: str) -> None:
+    odd: Any = {f"tokenizer__ggml__{name}_token_id": 5000, "tokenizer__ggml__add_bos_token": True}
+    path = write_gguf(tmp_path / "odd.gguf", **odd)
+
+    tokenizer = gguf_tokenizer(GgufFile(path))
+
+    assert tokenizer.bos_token_id == (None if name == "bos" else 0)
+    assert tokenizer.eos_token_ids == {1}
+
+
 def test_a_byte_that_is_no_token_is_left_out_and_nothing_merged_across_it(tmp_path: Path) -> None:
     """`l` `é` `l` would else become `ll`: é is 0xC3 0xA9."""
     tokens = [
@@ -331,6 +342,21 @@ def test_a_folders_control_tokens_in_text_are_characters(tmp_path: Path, make: M
     assert tokenizer.eos_token_ids == {2, 3}
 
 
+STRAY = {
+    "type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "<none>", "type_id": 0}}],
+    "pair": [],
+    "special_tokens": {},
+}
+
+
+def odd(change: dict[str, Any]) -> str:
+    """A byte-level tokenizer of one token, with a change to its file."""
+    backend = tokenizers.Tokenizer(BPE({"a": 0}, []))
+    backend.decoder = decoders.ByteLevel()
+    return json.dumps(json.loads(backend.to_str()) | change)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -341,6 +367,16 @@ def test_a_folders_control_tokens_in_text_are_characters(tmp_path: Path, make: M
             tokenizers.Tokenizer(WordPiece({"[UNK]": 0}, unk_token="[UNK]")).to_str(),
             "supported are ByteLevel and ByteFallback",
             id="word-pieces",
+        ),
+        pytest.param(
+            odd({"model": {"type": "BPE", "vocab": {"a": 2**29}, "merges": []}}),
+            "536,870,912; at most",
+            id="a-huge-id",
+        ),
+        pytest.param(
+            odd({"post_processor": STRAY}),
+            "tokenizer.json cannot be used: no entry",
+            id="a-token-that-is-none",
         ),
     ],
 )

@@ -64,6 +64,13 @@ def test_tools_that_may_not_be_called_are_left_out(template):
     assert prompt(template, tools=(TOOL,), tool_choice=choice) == prompt(template)
 
 
+def test_a_template_that_calls_itself_is_asked_for_nothing():
+    """It would end the server at its start."""
+    template = "{% macro f() %}{{ f() }}{% endmacro %}{% if tools %}{{ f() }}{% endif %}x"
+
+    assert prompt(template, tools=(TOOL,)) == "x"
+
+
 def test_a_system_message_stands_before_the_tools():
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
 

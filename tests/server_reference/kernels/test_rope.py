@@ -71,6 +71,7 @@ def test_a_turn_keeps_lengths_and_depends_on_the_distance_only() -> None:
     [
         pytest.param({"factor": 0.0}, "rope's factor must be above 0, not 0.0", id="no-factor"),
         pytest.param({"factor": math.nan}, "factor must be above 0", id="nan"),
+        pytest.param({"attention_factor": math.inf}, "attention_factor must be", id="inf"),
         pytest.param({"high_freq_factor": 1.0}, r"high_freq_factor \(1.0\) must be", id="order"),
     ],
 )

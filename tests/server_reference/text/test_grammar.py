@@ -356,6 +356,14 @@ def test_a_state_that_grows_too_complex_fails_alone(compiler):
     assert tokens_of(other.allowed()) == {ord("b")}
 
 
+def test_a_model_without_an_end_of_turn_takes_no_grammar():
+    tokenizer = ByteTokenizer()
+    tokenizer.eos_token_ids = frozenset()
+
+    with pytest.raises(GrammarError, match="no token that ends its turn"):
+        GrammarCompiler(tokenizer).compile(a_grammar("choice", '["a"]'))
+
+
 def test_no_more_can_be_rolled_back_than_was_taken(compiler):
     state = compiler.compile(a_grammar("choice", ["ab"]))
     state.advance(ord("a"))
