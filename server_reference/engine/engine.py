@@ -217,33 +217,36 @@ class Engine:
     def _finish(self, updates: list[SequenceUpdate]) -> None:
         """Wait for the step in flight, and publish what it sampled.
 
-        What it sampled for a sequence that has ended meanwhile is dropped.
+        What it sampled for a sequence that has ended meanwhile is dropped. Where the model
+        computed what is no numbers, all that was computed before for that sequence is suspect.
         """
         flight = self._in_flight
         if flight is None:
             return
         now, live = self._clock(), self._live
         rejected: dict[str, int] = {}
-        ended: list[Output] = []
+        ended, broken = list[Sequence](), list[Sequence]()
         for one in self._runner.collect(flight, live):
-            sequence = one.entry.sequence
+            sequence, is_broken = one.entry.sequence, None in one.token_ids
+            if is_broken:
+                broken.append(sequence)
             output = live.get(sequence)
             if output is None:
-                continue  # aborted by who saw its logits
+                continue
             if one.entry.num_drafts:
                 rejected[sequence.id] = self._judge(one)
             if one.prompt_logprobs:
                 output.read(one)
-            if one.entry.reaches_target:
+            if one.entry.reaches_target or is_broken:
                 updates.append(output.take(one, now))
                 if output.finish_reason is not None:
                     self._forget(sequence)
-                    ended.append(output)
+                    ended.append(sequence)
         self.scheduler.commit(flight.step, rejected)
-        for output in ended:
-            if output.finish_reason == "error":
-                self.scheduler.pool.forget(output.sequence.block_table)
-            self._remove(output.sequence)
+        for sequence in broken:
+            self.scheduler.cache.forget(sequence)
+        for sequence in ended:
+            self._remove(sequence)
         self._in_flight = None
         self.failed_steps = 0
         self._time(flight, now)

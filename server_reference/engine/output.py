@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from math import isnan
 
 from ..core import FinishReason, Sequence, SequenceUpdate, StageTimes, TokenLogprob
 from ..text.detokenizer import Detokenizer
@@ -73,9 +72,6 @@ class Output:
             self._first_token = now
         else:
             self._last_token = now
-        if self._prompt_logprobs and any(isnan(one.logprob) for one in self._prompt_logprobs):
-            self._prompt_logprobs = []
-            return self.end("error", error=_NOT_NUMBERS)
         text, reason = "", self._is_over
         token_ids: list[int] = []
         for token in drawn.token_ids:
