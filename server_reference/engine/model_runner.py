@@ -140,11 +140,11 @@ class ModelRunner:
             flight.drawn.append((rows, sampled))
 
     def collect(self, flight: Flight, live: Container[Sequence]) -> list[Drawn]:
-        """What a sampled step brought the sequences that are live still, and of the others
-        those for which the model computed what is no numbers.
+        """What a sampled step brought the sequences that are live still.
 
-        Of a sequence that does not reach its target there is only what was asked for of
-        its prompt, if anything was.
+        Of one that does not reach its target there is only what was asked for of its prompt,
+        if anything was. Where the model computed what is no numbers, the others are told of
+        as well.
         """
         tokens, logprobs = _on_host(flight)
         told = {
@@ -173,14 +173,12 @@ class ModelRunner:
             owners = [one.entry.sequence for one in kept for _ in one.token_ids]
             rows = [one.row + at for one in kept for at in range(len(one.token_ids))]
             self._on_logits(owners, flight.logits[rows])
-        if len(drawn) < len(flight.step.scheduled):
-            for entry in flight.step.scheduled:
-                if entry.sequence in broken:
-                    drawn.append(Drawn(entry, end, [None], [], []))
-                elif entry.sequence in live and not entry.is_sampled:
-                    prompt = told.get(entry.sequence, [])
-                    if prompt or entry.reaches_target:
-                        drawn.append(Drawn(entry, end, [], [], prompt))
+        for entry in flight.step.scheduled if len(drawn) < len(flight.step.scheduled) else ():
+            sequence, prompt = entry.sequence, told.get(entry.sequence, [])
+            if sequence in broken:
+                drawn.append(Drawn(entry, end, [None], [], []))
+            elif sequence in live and not entry.is_sampled and (prompt or entry.reaches_target):
+                drawn.append(Drawn(entry, end, [], [], prompt))
         return drawn
 
     def _of_prompt(self, entry: Scheduled, hidden: Tensor) -> list[TokenLogprob]:

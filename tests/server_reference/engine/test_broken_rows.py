@@ -19,7 +19,7 @@ PROMPT = list(range(1, 41))
 
 
 class Breaking:
-    """Attention in which one key is no number: that of a sequence, by its arrival, and a position."""
+    """Attention in which one key is no number: of a sequence, by its arrival, at a position."""
 
     def __init__(self, dtype, place, *, num_blocks):
         cache = PagedCache(TINY, num_blocks=num_blocks, block_size=16, dtype=dtype)
