@@ -20,7 +20,7 @@ from ..core import (
 from ..kernels.draw import check_params
 from ..kv.block_pool import BlockPool
 from ..kv.memory import free_memory
-from ..models.transformer import ModelConfig, Transformer
+from ..models.transformer import Transformer
 from ..text.detokenizer import Detokenizer
 from ..text.grammar import GrammarCompiler
 from .attention_backends import AttentionBackend, PagedCache
@@ -51,8 +51,7 @@ class Engine:
 
     Attributes:
         failed_steps: Steps in a row that raised.
-        capacity: Tokens that one sequence may have, prompt and `max_tokens` together:
-            the context of the model or the whole pool, whichever is smaller.
+        capacity: Tokens that one sequence may have, prompt and `max_tokens` together.
         notes: What the model is computed in, and the arithmetic of the engine's memory.
     """
 
@@ -69,7 +68,7 @@ class Engine:
         shapes, dtype = model.transformer.config, model.transformer.dtype
         pool = pool_size(shapes, config, dtype, free=free_memory())
         self.notes = [*pool.notes, f"{model.name} is computed in {model.numerics}"]
-        self.scheduler = _scheduler(shapes, config, pool.num_blocks)
+        self.scheduler = _scheduler(config, pool)
         self.capacity = self.scheduler.capacity
         self._eos = model.tokenizer.eos_token_ids
         self._token_bytes = cache(model.tokenizer.token_bytes)
@@ -334,11 +333,11 @@ def _after(now: float, seconds: float | None) -> float | None:
     return None if seconds is None else now + seconds
 
 
-def _scheduler(model: ModelConfig, config: EngineConfig, num_blocks: int) -> Scheduler:
+def _scheduler(config: EngineConfig, pool: PoolSize) -> Scheduler:
     return Scheduler(
-        BlockPool(num_blocks),
+        BlockPool(pool.num_blocks),
         block_size=config.block_size,
-        capacity=model.max_context,
+        capacity=pool.max_context,
         max_num_seqs=config.max_num_seqs,
         max_step_tokens=config.max_step_tokens,
         max_prefill_share=config.max_prefill_share,
