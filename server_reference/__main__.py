@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if server is None:
         return 2
     with server:
-        print(f"serving on {server.base_url}", flush=True)
+        print(f"serving on {server.base_url}", *server.notes(), sep="\n  ", flush=True)
         status = _wait(server)
         server.stop(drain=5.0)
     return status

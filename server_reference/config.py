@@ -13,6 +13,7 @@ Numerics = Literal["fast", "deterministic"]
 Quantization = Literal["int8", "int4"]
 
 _MOST = {
+    "max_context": 2**31 - 1,
     "block_size": 2**20,
     "num_blocks": 2**31 - 1,
     "kv_memory_bytes": 2**50,
@@ -28,7 +29,7 @@ _MOST = {
     "seed": 2**63 - 1,
 }
 _LEAST = {"lookahead": 0, "num_draft_tokens": 0, "traced_steps": 0, "seed": 0}
-_OPTIONAL = ("num_blocks", "kv_memory_bytes", "max_queued_tokens", "max_queue_wait")
+_OPTIONAL = ("max_context", "num_blocks", "kv_memory_bytes", "max_queued_tokens", "max_queue_wait")
 _CHOICES = {
     "dtype": get_args(WeightType),
     "numerics": get_args(Numerics),
@@ -43,6 +44,8 @@ class EngineConfig:
     Args:
         model: `tiny`, `smollm2`, the path of a GGUF file or of a folder with safetensors, or a
             model of a hub, `organisation/model`.
+        max_context: Tokens that one request may have, prompt and output together; `None` takes
+            the model's context, or what the pool holds where that is less.
         block_size: Tokens per KV block.
         num_blocks: KV blocks in the pool; `None` derives them from `kv_memory_bytes`.
         kv_memory_bytes: Memory for keys and values when `num_blocks` is `None`; `None`
@@ -75,6 +78,7 @@ class EngineConfig:
     """
 
     model: str = "tiny"
+    max_context: int | None = None
     block_size: int = 16
     num_blocks: int | None = None
     kv_memory_bytes: int | None = None

@@ -26,7 +26,8 @@ __all__ = [
 FinishReason = Literal["stop", "stop_sequence", "length", "error", "refused", "deadline", "invalid"]
 """`stop`: the model ended its turn. `stop_sequence`: a caller's stop string or token came.
 `refused`: too many waited before it, or it waited too long; nothing was computed.
-`deadline`: its caller's deadline passed. `invalid`: it asks for what cannot be run."""
+`deadline`: its caller's deadline passed. `invalid`: it asks for what cannot be run, or its
+output can go no further under its grammar."""
 
 GrammarKind = Literal["json_schema", "regex", "choice", "lark"]
 

@@ -38,7 +38,8 @@ class Output:
         prompt: Its place among the prompts.
         text: Up to what ended it.
         token_ids: Its tokens, without one that ended it.
-        finish_reason: `stop`, `stop_sequence` or `length`; `error` where the model failed.
+        finish_reason: `stop`, `stop_sequence` or `length`; `error` where the model failed, and
+            `invalid` where the output could go no further under its grammar.
         stop_sequence: The stop string that came.
         error: Why it failed.
         logprobs: Of each of `token_ids`, where they were asked for.

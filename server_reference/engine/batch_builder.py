@@ -35,7 +35,6 @@ class Batch:
         rows: `Sequence.row` of each sequence, `[num_seqs]`.
         owners: Arrival and preemptions of each: while they stay the same, so does what its
             computed blocks hold.
-        num_decodes: The first so many sequences have one token each.
         carried: Rows whose token is the one that their sequence sampled last, known or not
             yet, `[num_carried]`: they hold 0.
         carried_from: `Sequence.row` of the sequence of each of those.
@@ -53,7 +52,6 @@ class Batch:
     block_table: NDArray[np.int64]
     rows: NDArray[np.int64]
     owners: list[tuple[int, int]]
-    num_decodes: int
     carried: NDArray[np.int64]
     carried_from: NDArray[np.int64]
     sample_rows: NDArray[np.int64]
@@ -106,7 +104,6 @@ class BatchBuilder:
             block_table=self._blocks[rows, :widest],
             rows=rows,
             owners=[(sequence.arrival, sequence.preemptions) for sequence in sequences],
-            num_decodes=int(np.count_nonzero(lens == 1)),
             carried=query_start[:-1][carries],
             carried_from=rows[carries],
             sample_rows=_sample_rows(query_start[1:][wanted], 1 + num_drafts[wanted]),

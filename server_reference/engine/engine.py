@@ -20,7 +20,7 @@ from ..core import (
 from ..kernels.draw import check_params, check_token_ids
 from ..kv.block_pool import BlockPool
 from ..kv.memory import free_memory
-from ..models.transformer import ModelConfig, Transformer
+from ..models.transformer import Transformer
 from ..text.detokenizer import Detokenizer
 from ..text.grammar import GrammarCompiler
 from .attention_backends import AttentionBackend, PagedCache
@@ -51,8 +51,7 @@ class Engine:
 
     Attributes:
         failed_steps: Steps in a row that raised.
-        capacity: Tokens that one sequence may have, prompt and `max_tokens` together:
-            the context of the model or the whole pool, whichever is smaller.
+        capacity: Tokens that one sequence may have, prompt and `max_tokens` together.
         notes: What the model is computed in, and the arithmetic of the engine's memory.
     """
 
@@ -69,7 +68,7 @@ class Engine:
         shapes, dtype = model.transformer.config, model.transformer.dtype
         pool = pool_size(shapes, config, dtype, free=free_memory())
         self.notes = [*pool.notes, f"{model.name} is computed in {model.numerics}"]
-        self.scheduler = _scheduler(shapes, config, pool.num_blocks)
+        self.scheduler = _scheduler(config, pool)
         self.capacity = self.scheduler.capacity
         self._token_bytes = cache(model.tokenizer.token_bytes)
         self._vocab_size = shapes.vocab_size
@@ -215,47 +214,46 @@ class Engine:
     def _finish(self, updates: list[SequenceUpdate]) -> None:
         """Wait for the step in flight, and publish what it sampled.
 
-        What it sampled for a sequence that has ended meanwhile is dropped.
+        What it sampled for a sequence that has ended meanwhile is dropped. Where the model
+        computed what is no numbers, all that was computed before for that sequence is suspect.
         """
         flight = self._in_flight
         if flight is None:
             return
         now, live = self._clock(), self._live
         rejected: dict[str, int] = {}
-        ended: list[Output] = []
+        ended, broken = list[Sequence](), list[Sequence]()
         for one in self._runner.collect(flight, live):
-            sequence = one.entry.sequence
+            sequence, is_broken = one.entry.sequence, None in one.token_ids
+            if is_broken:
+                broken.append(sequence)
             output = live.get(sequence)
             if output is None:
-                continue  # aborted by who saw its logits
+                continue
             if one.entry.num_drafts:
                 rejected[sequence.id] = self._judge(one)
             if one.prompt_logprobs:
                 output.read(one)
-            if one.entry.reaches_target:
+            if one.entry.reaches_target or is_broken:
                 updates.append(output.take(one, now))
                 if output.finish_reason is not None:
                     self._forget(sequence)
-                    ended.append(output)
+                    ended.append(sequence)
         self.scheduler.commit(flight.step, rejected)
-        for output in ended:
-            if output.finish_reason == "error":
-                self.scheduler.pool.forget(output.sequence.block_table)
-            self._remove(output.sequence)
+        for sequence in broken:
+            self.scheduler.cache.forget(sequence)
+        for sequence in ended:
+            self._remove(sequence)
         self._in_flight = None
         self.failed_steps = 0
-        self._time(flight, now)
+        self._time(flight.step, now)
 
-    def _time(self, flight: Flight, now: float) -> None:
+    def _time(self, step: Step, now: float) -> None:
         """Note what a step took: since the one before, where they overlapped."""
-        step, num_decodes = flight.step, flight.batch.num_decodes
         step.duration = now - max(step.begun, self._finished)
         self._finished = now
         if self._pace is not None:
-            num_tokens = step.num_tokens - num_decodes
-            self._pace.observe(
-                num_decodes=num_decodes, num_prefill_tokens=num_tokens, duration=step.duration
-            )
+            self._pace.observe(step)
 
     def _judge(self, drawn: Drawn) -> int:
         """How many drafts were wrong; the speculator learns from it."""
@@ -333,11 +331,11 @@ def _after(now: float, seconds: float | None) -> float | None:
     return None if seconds is None else now + seconds
 
 
-def _scheduler(model: ModelConfig, config: EngineConfig, num_blocks: int) -> Scheduler:
+def _scheduler(config: EngineConfig, pool: PoolSize) -> Scheduler:
     return Scheduler(
-        BlockPool(num_blocks),
+        BlockPool(pool.num_blocks),
         block_size=config.block_size,
-        capacity=model.max_context,
+        capacity=pool.max_context,
         max_num_seqs=config.max_num_seqs,
         max_step_tokens=config.max_step_tokens,
         max_prefill_share=config.max_prefill_share,

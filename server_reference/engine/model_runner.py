@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
+from math import isnan
 from typing import NamedTuple
 
 import torch
@@ -35,6 +36,7 @@ class Flight:
     """A step that was launched: its batch, its logits, and what was drawn from them.
 
     Attributes:
+        finite: Which rows of the last layer are numbers, where not every one gets logits.
         prompts: Work whose prompt's logprobs are asked for, and its rows of the last layer.
         drawn: Rows of the logits, and what was drawn from them.
     """
@@ -42,6 +44,7 @@ class Flight:
     step: Step
     batch: Batch
     logits: Tensor | None
+    finite: Tensor | None
     prompts: list[tuple[Scheduled, Tensor]]
     drawn: list[tuple[list[int], Sampled]] = field(default_factory=list)
 
@@ -51,9 +54,8 @@ class Drawn(NamedTuple):
 
     Attributes:
         row: The first of its rows of the logits.
-        token_ids: New tokens, in which `None` stands for one that could not be drawn because
-            logits were not numbers; none where no output was asked for, or not all of the
-            prompt is computed.
+        token_ids: New tokens; none where no output was asked for, or not all of the prompt is
+            computed. `None`, at their end, stands for what the model computed being no numbers.
         logprobs: Of each of those.
         prompt_logprobs: Of the prompt's tokens from `entry.start + 1` on.
     """
@@ -106,10 +108,12 @@ class ModelRunner:
             hidden = self._transformer.hidden(
                 token_ids, torch.from_numpy(batch.positions), self._attention
             )
-            logits = None
+            logits = finite = None
             if batch.sampled:
                 logits = self._transformer.logits(hidden[torch.from_numpy(batch.sample_rows)])
-        return Flight(step, batch, logits, _prompt_rows(step, batch, hidden))
+            if len(batch.sample_rows) < len(hidden):
+                finite = hidden.isfinite().all(-1)
+        return Flight(step, batch, logits, finite, _prompt_rows(step, batch, hidden))
 
     def sample(self, flight: Flight, *, needs_host: bool) -> None:
         """Draw the tokens of a launched step: of the rows for which all output before them
@@ -138,8 +142,9 @@ class ModelRunner:
     def collect(self, flight: Flight, live: Container[Sequence]) -> list[Drawn]:
         """What a sampled step brought the sequences that are live still.
 
-        Of a sequence that does not reach its target there is only what was asked for of
-        its prompt, if anything was.
+        Of one that does not reach its target there is only what was asked for of its prompt,
+        if anything was. Where the model computed what is no numbers, the others are told of
+        as well.
         """
         tokens, logprobs = _on_host(flight)
         told = {
@@ -147,32 +152,33 @@ class ModelRunner:
             for entry, rows in flight.prompts
             if entry.sequence in live
         }
+        broken = _broken(flight, told)
         drawn: list[Drawn] = []
         end = 0
         for entry in flight.batch.sampled:
             sequence, num_drafts = entry.sequence, entry.num_drafts
             start, end = end, end + 1 + num_drafts
-            if sequence in live:
-                stop = start + 1
-                if num_drafts:
-                    stop += num_accepted(sequence.drafts[:num_drafts], tokens[start:end])
-                its: list[TokenLogprob] = []
-                if logprobs:
-                    its = [logprobs[row] for row in range(start, stop) if row in logprobs]
-                prompt = told.pop(sequence, []) if told else []
-                drawn.append(Drawn(entry, start, tokens[start:stop], its, prompt))
+            if sequence in broken or (sequence not in live and tokens[start] is not None):
+                continue
+            stop = start + 1
+            if num_drafts:
+                stop += num_accepted(sequence.drafts[:num_drafts], tokens[start:end])
+            its: list[TokenLogprob] = []
+            if logprobs:
+                its = [logprobs[row] for row in range(start, stop) if row in logprobs]
+            prompt = told.pop(sequence, []) if told else []
+            drawn.append(Drawn(entry, start, tokens[start:stop], its, prompt))
         if self._on_logits is not None and flight.logits is not None:
-            owners = [one.entry.sequence for one in drawn for _ in one.token_ids]
-            kept = [one.row + at for one in drawn for at in range(len(one.token_ids))]
-            self._on_logits(owners, flight.logits[kept])
-        if len(flight.batch.sampled) < len(flight.step.scheduled):
-            drawn += [
-                Drawn(entry, end, [], [], told.get(entry.sequence, []))
-                for entry in flight.step.scheduled
-                if not entry.is_sampled
-                and entry.sequence in live
-                and (entry.reaches_target or entry.sequence in told)
-            ]
+            kept = [one for one in drawn if one.entry.sequence in live]
+            owners = [one.entry.sequence for one in kept for _ in one.token_ids]
+            rows = [one.row + at for one in kept for at in range(len(one.token_ids))]
+            self._on_logits(owners, flight.logits[rows])
+        for entry in flight.step.scheduled if len(drawn) < len(flight.step.scheduled) else ():
+            sequence, prompt = entry.sequence, told.get(entry.sequence, [])
+            if sequence in broken:
+                drawn.append(Drawn(entry, end, [None], [], []))
+            elif sequence in live and not entry.is_sampled and (prompt or entry.reaches_target):
+                drawn.append(Drawn(entry, end, [], [], prompt))
         return drawn
 
     def _of_prompt(self, entry: Scheduled, hidden: Tensor) -> list[TokenLogprob]:
@@ -196,6 +202,17 @@ def _prompt_rows(step: Step, batch: Batch, hidden: Tensor) -> list[tuple[Schedul
             num_rows = min(entry.stop, num_prompt - 1) - entry.start
             found.append((entry, hidden[first : first + num_rows]))
     return found
+
+
+def _broken(flight: Flight, told: Mapping[Sequence, Seq[TokenLogprob]]) -> set[Sequence]:
+    """Sequences without drafts of which a row, or what is told of the prompt, is no numbers."""
+    broken = {one for one, its in told.items() if any(isnan(each.logprob) for each in its)}
+    if flight.finite is not None and not flight.finite.all():
+        (rows,) = (~flight.finite.numpy(force=True)).nonzero()
+        entries = flight.batch.query_start.searchsorted(rows, side="right") - 1
+        found = (flight.step.scheduled[at] for at in set(entries.tolist()))
+        broken |= {entry.sequence for entry in found if not entry.num_drafts}
+    return broken
 
 
 def _on_host(flight: Flight) -> tuple[list[int | None], dict[int, TokenLogprob]]:

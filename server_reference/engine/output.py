@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from math import isnan
 
 from ..core import FinishReason, Sequence, SequenceUpdate, StageTimes, TokenLogprob
 from ..text.detokenizer import Detokenizer
@@ -15,6 +14,10 @@ __all__ = ["Output"]
 _NOT_NUMBERS = (
     "the model computed logits that are not numbers for this sequence; "
     "run it with dtype='fp32', or check the checkpoint"
+)
+_CANNOT_GO_ON = (
+    "the output can go no further under its grammar, after {} tokens: {}; simplify the schema, "
+    "the tools or the pattern that it must match"
 )
 
 
@@ -69,21 +72,21 @@ class Output:
             self._first_token = now
         else:
             self._last_token = now
-        if self._prompt_logprobs and any(isnan(one.logprob) for one in self._prompt_logprobs):
-            self._prompt_logprobs = []
-            return self.end("error", error=_NOT_NUMBERS)
         text, reason = "", self._is_over
         token_ids: list[int] = []
         for token in drawn.token_ids:
             if token is None:
                 return self.end("error", error=_NOT_NUMBERS, text=text, token_ids=token_ids)
+            if self._grammar is not None and not self._grammar.advance(token):
+                why = _CANNOT_GO_ON.format(len(self._output), self._grammar.obstacle)
+                return self.end("invalid", error=why, text=text, token_ids=token_ids)
             reason = self._ends.get(token)
             if reason is not None:
                 break
             token_ids.append(token)
             self._output.append(token)
             text += self._detokenizer.push(token, may_stop=len(self._output) > self._min_tokens)
-            reason = self._why_over(token)
+            reason = self._why_over()
             if reason is not None:
                 break
         logprobs = drawn.logprobs[: len(token_ids)]
@@ -107,14 +110,12 @@ class Output:
         self.finish_reason = reason
         return self._update(text, token_ids or [], logprobs or [], error)
 
-    def _why_over(self, token: int) -> FinishReason | None:
+    def _why_over(self) -> FinishReason | None:
         """Why no token comes after this one, if that is so."""
         if self._detokenizer.stopped_by is not None:
             return "stop_sequence"
-        if self._grammar is not None:
-            self._grammar.advance(token)
-            if self._grammar.is_finished:
-                return "stop"
+        if self._grammar is not None and self._grammar.is_finished:
+            return "stop"
         return "length" if len(self._output) >= self._max_tokens else None
 
     def _update(

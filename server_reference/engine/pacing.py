@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .step import Step
+
 __all__ = ["PrefillPace"]
 
 _LEAST = 16  # tokens: a prompt goes on, however slow it is
@@ -26,13 +28,15 @@ class PrefillPace:
         self._decode: float | None = None  # seconds of a step with decodes only
         self._prefill: float | None = None  # seconds of a prompt token
 
-    def observe(self, *, num_decodes: int, num_prefill_tokens: int, duration: float) -> None:
-        """Learn from a step that took `duration` seconds."""
-        if num_prefill_tokens:
-            base = (self._decode or 0.0) if num_decodes else 0.0
-            cost = max(duration - base, 0.05 * duration) / num_prefill_tokens
+    def observe(self, step: Step) -> None:
+        """Learn from a step that has run. A decode stays one whatever guesses come with it."""
+        prompts = [one.num_tokens for one in step.scheduled if one.num_tokens > 1 + one.num_drafts]
+        duration, has_decodes = step.duration or 0.0, len(prompts) < len(step.scheduled)
+        if prompts:
+            base = (self._decode or 0.0) if has_decodes else 0.0
+            cost = max(duration - base, 0.05 * duration) / sum(prompts)
             self._prefill = self._mean(self._prefill, cost)
-        elif num_decodes:
+        else:
             self._decode = self._mean(self._decode, duration)
 
     def limit(self, *, num_running: int = 0, num_waiting: int = 0) -> int:

@@ -20,10 +20,11 @@ _MOST_MIRROR_BYTES = 512 << 20
 
 @dataclass(frozen=True, slots=True)
 class PoolSize:
-    """How large the pool and the mirror are, and the lines that say why."""
+    """How large the pool and the mirror are, how long a request, and the lines that say why."""
 
     num_blocks: int
     mirror_tokens: int
+    max_context: int
     notes: list[str]
 
 
@@ -40,27 +41,36 @@ def pool_size(
         free: Bytes that are free.
 
     Raises:
-        ValueError: A block is longer than the context, the pool is too small for one
-            request, or memory does not suffice.
+        ValueError: The context is longer than the model's, a block is longer than the
+            context, the pool is too small for one request, or memory does not suffice.
     """
     token, size = token_bytes(model, dtype), config.block_size
-    block, whole = token * size, -(-model.max_context // size)
+    context = config.max_context or model.max_context
+    block, whole = token * size, -(-context // size)
     needs = (
         f"one of {size:,} tokens takes {block:,} bytes (2 x {model.num_layers} layers x "
         f"{model.num_kv_heads} heads x {model.head_dim} x {dtype.itemsize} bytes each); a request "
-        f"of the whole context of {model.max_context:,} tokens needs {whole:,}"
+        f"of the whole context of {context:,} tokens needs {whole:,}"
     )
-    if size > model.max_context:
+    if context > model.max_context:
         raise ValueError(
-            f"block_size={size:,} is more than the model's context, so that no request can fill a "
-            f"KV block: {needs}; lower block_size"
+            f"max_context={context:,} is more than the {model.max_context:,} tokens that the model "
+            f"was made for; lower it"
+        )
+    if size > context:
+        raise ValueError(
+            f"block_size={size:,} is more than the context, so that no request can fill a KV "
+            f"block: {needs}; lower block_size"
         )
     has_mirror = config.numerics == "fast" and model.attention_soft_cap is None
-    num_blocks, mirror, source = _split(config, block, whole, free, has_mirror)
-    if num_blocks < 1 or num_blocks * size < 2:
+    most_mirror = _MOST_MIRROR_BYTES if has_mirror else 0
+    num_blocks, mirror, source = _split(config, block, whole, free, most_mirror)
+    held, advice = num_blocks * size, _advice(config, block * whole, whole, most_mirror)
+    if held < (config.max_context or 2):
+        lower = f", or lower max_context to {held:,}" if config.max_context and held > 1 else ""
         raise ValueError(
-            f"{source} holds no KV block for one request: {needs}; raise kv_memory_bytes or "
-            f"num_blocks, or lower block_size"
+            f"{source} holds {num_blocks:,} KV blocks, for {held:,} tokens, which is too little "
+            f"for one request: {needs}; {advice}{lower}"
         )
     if num_blocks * block > free:
         raise ValueError(
@@ -68,28 +78,36 @@ def pool_size(
             f"free bytes of memory here; lower num_blocks, kv_memory_bytes or max_num_seqs"
         )
     mirror_tokens = min(mirror, free - num_blocks * block) // token
+    shorter = f": no more than {held:,} tokens of it fit in; {advice}" if held < context else ""
     notes = [
-        f"KV blocks: {needs}",
-        f"{source}: {num_blocks:,} blocks for {num_blocks * size:,} tokens, "
+        f"KV blocks: {needs}{shorter}",
+        f"{source}: {num_blocks:,} blocks for {held:,} tokens, "
         f"{num_blocks * block:,} bytes, and a mirror of {mirror_tokens:,} tokens, "
         f"{mirror_tokens * token:,} bytes, of {free:,} bytes free",
     ]
-    return PoolSize(num_blocks, mirror_tokens, notes)
+    return PoolSize(num_blocks, mirror_tokens, min(context, held), notes)
 
 
 def _split(
-    config: EngineConfig, block: int, whole: int, free: int, has_mirror: bool
+    config: EngineConfig, block: int, whole: int, free: int, most_mirror: int
 ) -> tuple[int, int, str]:
     """Blocks, bytes of the mirror, and what they follow from."""
-    most = _MOST_MIRROR_BYTES if has_mirror else 0
     if config.num_blocks is not None:
         pool = config.num_blocks * block
         source = f"num_blocks={config.num_blocks:,}"
-        return config.num_blocks, min(pool, max(0, free - pool) // _SHARE, most), source
+        return config.num_blocks, min(pool, max(0, free - pool) // _SHARE, most_mirror), source
     if config.kv_memory_bytes is not None:
         total, source = config.kv_memory_bytes, f"kv_memory_bytes={config.kv_memory_bytes:,}"
     else:
         total = min(free // _SHARE, _MOST_BYTES)
         source = f"{total:,} bytes (half of what is free, at most {_MOST_BYTES:,})"
-    mirror = min(total // _MIRROR_SHARE, most)
+    mirror = min(total // _MIRROR_SHARE, most_mirror)
     return min((total - mirror) // block, config.max_num_seqs * whole), mirror, source
+
+
+def _advice(config: EngineConfig, whole_bytes: int, whole: int, most_mirror: int) -> str:
+    """What to set so that one request of the whole context fits in."""
+    if config.num_blocks is not None:
+        return f"raise num_blocks to {whole:,}"
+    total = whole_bytes + min(-(-whole_bytes // (_MIRROR_SHARE - 1)), most_mirror)
+    return f"raise kv_memory_bytes to {total:,}"

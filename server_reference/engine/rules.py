@@ -19,9 +19,11 @@ class GrammarState(Protocol):
 
     @property
     def is_finished(self) -> bool: ...
-    def allowed(self) -> Tensor: ...
-    def advance(self, token: int) -> object: ...
-    def rollback(self, count: int) -> object: ...
+    @property
+    def obstacle(self) -> str: ...
+    def allowed(self) -> Tensor | None: ...
+    def advance(self, token: int) -> bool: ...
+    def copy(self) -> GrammarState: ...
 
 
 class Rules:
@@ -68,24 +70,22 @@ class Rules:
     def draws(self, entry: Scheduled) -> list[Draw]:
         """What its rows are sampled with, one for each draft and one more.
 
-        Where `needs_host`, all output before `entry.output_index` must be known. A row whose
-        draft before it a grammar forbids has no mask: that draft will be rejected.
+        Where `needs_host`, all output before `entry.output_index` must be known. A row has no
+        mask where its grammar cannot go on, or forbids a draft before it: what is drawn there
+        is no part of the output.
         """
         sequence = entry.sequence
         drafts, output = sequence.drafts[: entry.num_drafts], sequence.output_token_ids
-        grammar, num_advanced = self._grammars.get(sequence), 0
+        grammar = self._grammars.get(sequence)
         draws = []
         for at in range(len(drafts) + 1):
-            allowed = grammar.allowed() if grammar is not None and num_advanced == at else None
+            allowed = None if grammar is None else grammar.allowed()
             before = output + drafts[:at] if at else output
             draws.append(self._draw(sequence, entry.output_index + at, before, allowed))
-            if grammar is None or allowed is None or at == len(drafts):
-                continue
-            if _allows(allowed, drafts[at]):
-                grammar.advance(drafts[at])
-                num_advanced += 1
-        if grammar is not None and num_advanced:
-            grammar.rollback(num_advanced)
+            if grammar is not None and at < len(drafts):
+                grammar = grammar.copy()
+                if not grammar.advance(drafts[at]):
+                    grammar = None
         return draws
 
     def _draw(
@@ -105,7 +105,3 @@ class Rules:
             allowed,
             banned_tokens(params, self._eos, index) if may_not_end else (),
         )
-
-
-def _allows(allowed: Tensor, token: int) -> bool:
-    return bool(int(allowed[token // 32]) >> token % 32 & 1)

@@ -129,6 +129,10 @@ class Server:
         """The engine's books after its latest step; `None` while it is not ready."""
         return self._engine.stats
 
+    def notes(self) -> tuple[str, ...]:
+        """What the model is computed in, and the arithmetic of the engine's memory."""
+        return self._engine.notes
+
     def usage(self) -> dict[str, Usage]:
         """Tokens that each tenant has used."""
         return self._meter.usage()

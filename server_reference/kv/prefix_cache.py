@@ -78,6 +78,14 @@ class PrefixCache:
             self._pool.register(table[number], keys[number], after=after)
             sequence.num_published = number + 1
 
+    def forget(self, sequence: Sequence) -> None:
+        """Let nobody find what was published of a sequence, nor what was computed from it.
+
+        By its keys: it may have lost its blocks to a preemption, or have left.
+        """
+        found = map(self._pool.find, sequence.block_keys)
+        self._pool.forget([block for block in found if block is not None])
+
     def unpublished(self, sequence: Sequence) -> tuple[bytes, int, bytes] | None:
         """The block that a running sequence will publish next, if all its tokens are known.
 

@@ -66,10 +66,16 @@ class Loading(msgspec.Struct, tag=True, frozen=True):
 
 
 class Ready(msgspec.Struct, tag=True, frozen=True):
-    """The engine takes work; `capacity` is the tokens that one sequence may have."""
+    """The engine takes work.
+
+    Args:
+        capacity: Tokens that one sequence may have.
+        notes: What the model is computed in, and the arithmetic of the engine's memory.
+    """
 
     capacity: int
     stats: EngineStats
+    notes: list[str] = []
 
 
 class StartFailed(msgspec.Struct, tag=True, frozen=True):

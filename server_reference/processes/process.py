@@ -68,6 +68,9 @@ class EngineProcess:
         worker: The command to run, without the socket's descriptor.
         silence: Seconds without a word after which the process is taken for dead: it shows
             life every 2 s, also in a long step. Loading is not counted.
+
+    Attributes:
+        notes: What the engine told of its numerics and its memory when it started.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class EngineProcess:
         self._link: _Link | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._capacity = 0
+        self.notes: tuple[str, ...] = ()
 
     @property
     def is_ready(self) -> bool:
@@ -157,7 +161,8 @@ class EngineProcess:
     async def _launch(self) -> _Link:
         link = _Link(self._command, self._config)
         try:
-            self._capacity = (await link.load()).capacity
+            ready = await link.load()
+            self._capacity, self.notes = ready.capacity, tuple(ready.notes)
         except FrameError as error:
             reason = _unreadable(error)
             await link.end(reason)

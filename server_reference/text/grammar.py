@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Set
+from collections.abc import Callable, Set
+from copy import copy
 from decimal import Decimal
+from functools import partial
 from math import lcm
 from typing import TYPE_CHECKING
 
@@ -35,6 +37,7 @@ _MULTIPLE = re.compile(r'multipleOf\\*"\s*:\s*-?(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
 _MAX_CACHED = 32
 # With the default of 250,000 lexer states, of 1 to 2 KB each, one grammar could fill memory.
 _MAX_LEXER_STATES, _MAX_SYMBOLS = 10_000, 20_000
+_RESTARTS, _TOKENS_PER_RESTART = 4, 16  # of one state: so many, and one more for so many tokens
 # One space at most: models given free whitespace may write it to the end (vllm#13260).
 _COMPACT: JsonCompileOptions = {
     "whitespace_flexible": False,
@@ -44,7 +47,7 @@ _COMPACT: JsonCompileOptions = {
 
 
 class GrammarError(ValueError):
-    """A grammar cannot be compiled, or an output cannot go on under it."""
+    """A grammar cannot be compiled."""
 
 
 class GrammarCompiler:
@@ -52,7 +55,7 @@ class GrammarCompiler:
 
     Cost:
         SmolLM2's tokenizer 0.2 s once; a schema of a few properties 1 ms, one as long as is
-        accepted 0.1 s. A mask 5 to 150 µs, at most 15 ms; a copy 6 µs.
+        accepted 0.1 s. A mask 5 to 150 µs, at most 15 ms; a copy 1 to 6 µs.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -68,11 +71,18 @@ class GrammarCompiler:
                 long or too complex, or matches nothing.
             ModuleNotFoundError: llguidance is not installed.
         """
-        matcher = self._compiled.pop(grammar, None) or self._compile(grammar)
-        self._compiled[grammar] = matcher
+        begin = partial(self._begin, grammar)
+        return GrammarState(begin(None), begin, self._tokenizer.eos_token_ids)
+
+    def _begin(self, grammar: Grammar, full: LLMatcher | None) -> LLMatcher:
+        """What all states of a grammar are copies of, but not `full`, which is of no more use."""
+        begun = self._compiled.pop(grammar, None)
+        if begun is None or begun is full:
+            begun = self._compile(grammar)
+        self._compiled[grammar] = begun
         if len(self._compiled) > _MAX_CACHED:
             self._compiled.popitem(last=False)
-        return GrammarState(matcher.deep_copy(), self._tokenizer.eos_token_ids)
+        return begun
 
     def _compile(self, grammar: Grammar) -> LLMatcher:
         from llguidance import LLMatcher, LLParserLimits
@@ -90,19 +100,36 @@ class GrammarCompiler:
             verbose_errors=False,
         )
         matcher = LLMatcher(self._walked, source, log_level=0, limits=limits)
-        try:
-            GrammarState(matcher, frozenset()).allowed()  # some limits are found only by running
-        except GrammarError as error:
-            raise GrammarError(f"the {grammar.kind} cannot be used: {error}") from None
+        mask = _mask(matcher)
+        if matcher.is_error() or not mask.any():  # some limits are found only by running
+            raise GrammarError(f"the {grammar.kind} cannot be used: {_reason(matcher)}")
         return matcher
 
 
 class GrammarState:
-    """How far one output has come; `eos` are the tokens that end the model's turn."""
+    """How far one output has come.
 
-    def __init__(self, matcher: LLMatcher, eos: Set[int]) -> None:
-        self._matcher, self._eos = matcher, eos
-        self._has_ended = False  # kept here: llguidance takes such a token back only sometimes
+    llguidance never forgets a state of its lexer, and the copies of a matcher share them. So
+    where these reach their limit, a state starts once more from a matcher that has none.
+
+    Args:
+        begun: What it is a copy of.
+        begin: Another one, given one that is full.
+        eos: Tokens that end the model's turn.
+
+    Attributes:
+        obstacle: Why it cannot go on; empty while it can.
+    """
+
+    def __init__(
+        self, begun: LLMatcher, begin: Callable[[LLMatcher], LLMatcher], eos: Set[int]
+    ) -> None:
+        self._begun, self._begin, self._eos = begun, begin, eos
+        self._matcher = begun.deep_copy()
+        self._taken: list[int] = []
+        self._restarts = 0
+        self._has_ended = False  # kept here: llguidance takes such a token only sometimes
+        self.obstacle = ""
 
     @property
     def is_finished(self) -> bool:
@@ -110,42 +137,52 @@ class GrammarState:
         stopped = bool(self._matcher.is_stopped()) and not self._matcher.is_error()
         return self._has_ended or stopped
 
-    def allowed(self) -> Tensor:
+    def allowed(self) -> Tensor | None:
         """The tokens that may come next: a bit each, int32, `[vocab_size / 32]` rounded up.
 
+        `None` where none may, or to find out takes too long; then `advance` takes none either.
         Tokens that end the turn are among them exactly when the output is complete as it
         stands. Behind a token that ended it, all of this is of no use.
-
-        Raises:
-            GrammarError: None may, or to find out takes too long.
         """
-        mask = torch.frombuffer(bytearray(self._matcher.compute_bitmask()), dtype=torch.int32)
-        if self._matcher.is_error():
-            raise GrammarError(_reason(self._matcher))
-        if not mask.any():
-            raise GrammarError("no token can follow here")
+        if self.obstacle:
+            return None
+        mask = _mask(self._matcher)
+        if self._matcher.is_error() and self._restart(self._taken):
+            mask = _mask(self._matcher)
+        if self._matcher.is_error() or not mask.any():
+            self.obstacle = _reason(self._matcher)
+            return None
         return mask
 
     def advance(self, token: int) -> bool:
-        """Take a token; `False`, and no change, where the grammar does not allow it."""
-        if self._has_ended:
+        """Take a token; `False`, and no change, where it cannot be taken."""
+        if self._has_ended or self.obstacle:
             return False
         if token in self._eos:
             self._has_ended = bool(self._matcher.is_accepting())
             return self._has_ended
-        return self._matcher.try_consume_tokens([token]) == 1
+        is_taken = self._matcher.try_consume_tokens([token]) == 1
+        if self._matcher.is_error():
+            is_taken = self._restart([*self._taken, token])
+            self.obstacle = _reason(self._matcher) if self._matcher.is_error() else ""
+        if is_taken:
+            self._taken.append(token)
+        return is_taken
 
-    def rollback(self, num_tokens: int) -> None:
-        """Undo the latest `num_tokens` tokens.
+    def copy(self) -> GrammarState:
+        """One that goes its own way from here."""
+        other = copy(self)
+        other._matcher, other._taken = self._matcher.deep_copy(), [*self._taken]
+        return other
 
-        Raises:
-            ValueError: So many were not taken.
-        """
-        if num_tokens and self._has_ended:
-            self._has_ended = False
-            num_tokens -= 1
-        if num_tokens and not self._matcher.rollback(num_tokens):
-            raise ValueError(f"cannot take back {num_tokens} tokens: {_reason(self._matcher)}")
+    def _restart(self, tokens: list[int]) -> bool:
+        """Take all tokens once more; `False` where that fails too, or happens all the time."""
+        if self._restarts >= _RESTARTS + len(self._taken) // _TOKENS_PER_RESTART:
+            return False
+        self._restarts += 1
+        self._begun = self._begin(self._begun)
+        self._matcher = self._begun.deep_copy()
+        return self._matcher.try_consume_tokens(tokens) == len(tokens)
 
 
 def _check_size(grammar: Grammar, source: str) -> None:
@@ -209,7 +246,11 @@ class _Vocabulary:
         return self._encode(text.decode("utf-8", "replace"))
 
 
+def _mask(matcher: LLMatcher) -> Tensor:
+    return torch.frombuffer(bytearray(matcher.compute_bitmask()), dtype=torch.int32)
+
+
 def _reason(matcher: LLMatcher) -> str:
     """The first line of llguidance's error."""
     lines = matcher.get_error().strip().splitlines()
-    return lines[0][:300] if lines else "it is at its end"
+    return lines[0][:300] if lines else "no token can follow"

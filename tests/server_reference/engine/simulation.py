@@ -71,6 +71,7 @@ class Simulation:
     finished: list[Sequence] = field(default_factory=list)
     writing: dict[Sequence, list[int]] = field(default_factory=dict)
     tables: dict[Sequence, list[int]] = field(default_factory=dict)
+    poisoned: set[Sequence] = field(default_factory=set)
 
     @property
     def has_work(self) -> bool:
@@ -102,11 +103,16 @@ class Simulation:
             self._land()
 
     def poison(self, sequence: Sequence) -> None:
-        """Its logits were not numbers."""
-        self.tables = {one: one.block_table for one in self.scheduler.running.values()}
-        for cell in self._table_cells(sequence, sequence.num_computed):
+        """Its logits were not numbers, in the step that is in flight or in the one before."""
+        self.poisoned.add(sequence)
+        if not self.in_flight:
+            self._forget(sequence, sequence.num_computed)
+
+    def _forget(self, sequence: Sequence, count: int) -> None:
+        self.tables |= {one: one.block_table for one in self.scheduler.running.values()}
+        for cell in self._table_cells(self.tables[sequence], count):
             cell.is_wrong = True
-        self.scheduler.pool.forget(sequence.block_table)
+        self.scheduler.cache.forget(sequence)
         self.scheduler.remove(sequence)
 
     def reset(self) -> None:
@@ -150,7 +156,7 @@ class Simulation:
         tokens = (self._tokens(sequence) + sequence.drafts[: entry.num_drafts])[: entry.stop]
         assert len(tokens) == entry.stop, "a token that nobody knows"
         values, before = _hashes(sequence, tokens), None
-        cells = self._table_cells(sequence, entry.start)
+        cells = self._table_cells(sequence.block_table, entry.start)
         assert [cell.value for cell in cells] == values[: entry.start], "wrong keys are read"
         if self.tables.get(sequence) is not sequence.block_table:  # it starts, or starts again
             self.tables[sequence] = sequence.block_table
@@ -175,8 +181,8 @@ class Simulation:
             tokens.append(self._next(values[entry.stop - entry.num_drafts + number]))
         return tokens
 
-    def _table_cells(self, sequence: Sequence, count: int) -> list[Cell]:
-        size, table = self.scheduler.block_size, sequence.block_table
+    def _table_cells(self, table: list[int], count: int) -> list[Cell]:
+        size = self.scheduler.block_size
         return [self.cells[table[at // size] * size + at % size] for at in range(count)]
 
     def _land(self) -> None:
@@ -188,6 +194,8 @@ class Simulation:
         self.scheduler.commit(step, rejected)
         for entry in step.scheduled:
             self._check_keys(entry.sequence)
+            if entry.sequence in self.poisoned:
+                self._forget(entry.sequence, entry.stop)
         for entry in step.scheduled:
             sequence = entry.sequence
             is_here = sequence in self.scheduler.waiting or sequence.row >= 0

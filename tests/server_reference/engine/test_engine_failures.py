@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from server_reference.checkpoints.tiny import TINY
+from server_reference.core import Grammar
 from server_reference.engine.attention_backends import PagedCache
 from server_reference.engine.cpu_attention import TorchAttention
 
@@ -173,3 +176,34 @@ def test_an_end_of_turn_that_the_model_has_no_logit_for_is_never_drawn(an_engine
     recorder.run(engine)
 
     assert finish_reasons(recorder) == {"a": "length"}
+
+
+TOO_MANY = {"type": "object", "properties": {f"p{at}": {"type": "null"} for at in range(1200)}}
+LATE = {"type": "array", "prefixItems": [{"const": "abababababab"}, TOO_MANY], "minItems": 2}
+
+
+@pytest.mark.parametrize("num_draft_tokens", [0, 4])
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [pytest.param(TOO_MANY, "", id="at-once"), pytest.param(LATE, '["abababababab", ', id="late")],
+)
+def test_a_grammar_that_can_go_no_further_ends_its_row_alone(
+    an_engine, a_request, tiny, schema, text, num_draft_tokens
+):
+    """Its caller has to change it: sent again as it is, it would come as far."""
+    engine, recorder = an_engine(tiny, num_draft_tokens=num_draft_tokens)
+    grammar = Grammar(kind="json_schema", source=json.dumps(schema))
+    prompt = [*b'["abababababab",{}] ' * 3]
+    bias = ((ord(" "), 50.0), (257, 50.0))  # the end of the turn, wherever it is allowed
+    engine.add(a_request("bad", prompt=prompt, grammar=grammar, max_tokens=40, logit_bias=bias))
+    engine.add(a_request("ok", max_tokens=40))
+
+    recorder.run(engine)
+
+    told, last = recorder.text("bad"), recorder.updates["bad"][-1]
+    assert (finish_reasons(recorder), told) == ({"bad": "invalid", "ok": "length"}, text)
+    assert f"no further under its grammar, after {len(text)} tokens: Parser Error" in last.error
+    assert "; simplify the schema" in last.error
+    assert engine.failed_steps == 0
+    assert engine.stats().num_cached_blocks >= 6  # all of both prompts: their numbers are right
+    assert_empty(engine)

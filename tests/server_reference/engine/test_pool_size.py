@@ -86,20 +86,74 @@ def test_the_arithmetic_is_told():
     ]
 
 
+def test_a_request_may_have_the_whole_context_where_the_pool_holds_it():
+    size = a_size(num_blocks=32)
+
+    assert size.max_context == 512
+    assert "fit in" not in size.notes[0]
+
+
+def test_without_a_setting_a_request_may_have_what_the_pool_holds():
+    """Whoever starts a model of a long context on a small machine wants to use it there."""
+    size = a_size(num_blocks=31)
+
+    assert size.max_context == 496
+    assert size.notes[0].endswith(
+        "a request of the whole context of 512 tokens needs 32: no more than 496 tokens of it fit "
+        "in; raise num_blocks to 32"
+    )
+
+
+def test_a_shorter_context_takes_smaller_a_pool():
+    size = a_size(max_context=100, num_blocks=7)
+
+    assert size.max_context == 100
+    assert a_size(max_context=100, max_num_seqs=3, free=100 * GIB).num_blocks == 3 * 7
+
+
+@pytest.mark.parametrize("config", [{}, {"numerics": "deterministic"}], ids=["mirror", "none"])
+def test_the_memory_that_a_refusal_advises_suffices(config):
+    with pytest.raises(ValueError, match="raise kv_memory_bytes to") as raised:
+        a_size(max_context=512, kv_memory_bytes=1000, **config)
+    advised = int(str(raised.value).rpartition(" to ")[2].replace(",", ""))
+
+    assert a_size(max_context=512, kv_memory_bytes=advised, **config).max_context == 512
+    with pytest.raises(ValueError, match="too little for one request"):
+        a_size(max_context=512, kv_memory_bytes=advised - 4, **config)
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
         pytest.param(
             {"kv_memory_bytes": 1000},
-            r"kv_memory_bytes=1,000 holds no KV block.*takes 2,048 bytes \(2 x 2 layers x 2 heads "
+            r"kv_memory_bytes=1,000 holds 0 KV blocks.*takes 2,048 bytes \(2 x 2 layers x 2 heads "
             r"x 4 x 4 bytes each\); a request of the whole context of 512 tokens needs 32; raise",
             id="no-block",
         ),
         pytest.param({"free": 2000}, r"1,000 bytes \(half of what is free", id="none-free"),
-        pytest.param({"num_blocks": 1, "block_size": 1}, "num_blocks=1 holds no", id="one-token"),
+        pytest.param({"num_blocks": 1, "block_size": 1}, "num_blocks=1 holds 1 KV", id="one-token"),
+        pytest.param(
+            {"max_context": 513},
+            "max_context=513 is more than the 512 tokens that the model was made for; lower it",
+            id="context-above-the-models",
+        ),
+        pytest.param(
+            {"max_context": 512, "num_blocks": 31},
+            "num_blocks=31 holds 31 KV blocks, for 496 tokens, which is too little for one request:"
+            ".* needs 32; raise num_blocks to 32, or lower max_context to 496",
+            id="pool-below-the-context",
+        ),
+        pytest.param(
+            {"max_context": 512, "free": 50 * BLOCK},
+            r"51,200 bytes \(half of what is free, at most 4,294,967,296\) holds 18 KV blocks, for "
+            "288 tokens.*; raise kv_memory_bytes to 87,382, or lower max_context to 288",
+            id="memory-below-the-context",
+        ),
+        pytest.param({"max_context": 15}, "block_size=16 is more than the context", id="short"),
         pytest.param(
             {"block_size": 1024},
-            "block_size=1,024 is more than the model's context.* one of 1,024 tokens takes 131,072",
+            "block_size=1,024 is more than the context.* one of 1,024 tokens takes 131,072",
             id="block-longer-than-context",
         ),
         pytest.param(

@@ -80,7 +80,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         running = [one for one in self.scheduler.running.values() if one.num_computed]
         if mishap == "abort" and self.sequences:
             self.scheduler.remove(data.draw(st.sampled_from(self.sequences)))
-        if mishap == "poison" and running and not self.model.in_flight:
+        if mishap == "poison" and self.model.in_flight:
+            computed = [entry.sequence for entry in self.model.in_flight[0][0].scheduled]
+            self.model.poison(data.draw(st.sampled_from(computed)))
+        elif mishap == "poison" and running:
             self.model.poison(data.draw(st.sampled_from(running)))
         if mishap == "reset" and data.draw(st.booleans()):
             self.model.reset()
