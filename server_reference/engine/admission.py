@@ -96,7 +96,7 @@ class Admission:
         """Decide about a waiting sequence."""
         if self._starved not in (None, sequence):
             return Verdict(why="one that waited long for blocks goes first")
-        if sequence.preemptions and self._has_just_lost(sequence):
+        if sequence in self._plan.preempted:
             return Verdict(why="it has just lost its blocks")
         self._look()
         if self._books.cache.awaits(sequence, self._coming):
@@ -121,11 +121,6 @@ class Admission:
         for other in self._blocked:
             other.passed_over += other is not sequence
         self._note(sequence)
-
-    def _has_just_lost(self, sequence: Sequence) -> bool:
-        """Whether it was preempted in this step, or while one in flight computes it."""
-        computing = (step.computes(sequence) for step in self._books.in_flight)
-        return sequence in self._plan.preempted or any(computing)
 
     def _look(self) -> None:
         if len(self._futures) != len(self._books.running) or not self._futures:

@@ -45,6 +45,30 @@ def test_new_lengths_count_for_more_than_old_ones():
     assert lengths.remaining(a_sequence(0, max_tokens=500)) > 380
 
 
+def test_of_many_tenants_those_that_were_not_seen_for_long_are_forgotten():
+    lengths = OutputLengths()
+    for tenant in ["first", "second", *map(str, range(1022)), "first", "last"]:
+        lengths.learn(tenant, 10)
+
+    expected = [lengths.remaining(a_sequence(0, tenant=one)) for one in ("first", "second", "last")]
+
+    assert expected == [4, 0, 4]
+
+
+def test_who_got_no_token_teaches_no_length():
+    scheduler = a_scheduler()
+    model = Simulation(scheduler)
+    run(model, [a_sequence(0, max_tokens=8)])
+    gone = [a_sequence(number, 40, max_tokens=8) for number in (1, 2)]
+    model.add(*gone)
+    model.step()
+
+    for sequence in gone:
+        scheduler.remove(sequence)
+
+    assert scheduler.lengths.remaining(a_sequence(3, max_tokens=20)) == 8
+
+
 @pytest.mark.parametrize(
     ("so_far", "max_tokens", "remaining"),
     [
@@ -92,6 +116,19 @@ def test_blocks_are_left_free_when_a_sequence_starts_beside_others():
 
     assert len(scheduler.running) == 3
     assert scheduler.pool.num_free == 4
+
+
+def test_blocks_that_a_prompt_in_chunks_needs_yet_are_no_other_tenants():
+    scheduler = a_scheduler(num_blocks=20, max_prefill_share=8)
+    model = Simulation(scheduler)
+    model.add(a_sequence(0, 60, max_tokens=1, tenant="a"))
+    model.step()
+    model.add(a_sequence(1, 28, max_tokens=1, tenant="b"))
+
+    model.step()
+
+    assert scheduler.pool.num_free >= 28 // 4
+    assert list(scheduler.running) == ["s0"], "of 20 blocks s0 is promised 15, and s1 needs 7"
 
 
 def test_one_that_does_not_fit_lets_others_pass_but_not_for_ever():

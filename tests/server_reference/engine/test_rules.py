@@ -14,9 +14,8 @@ def test_a_guess_counts_for_the_rows_behind_it():
     sequence.output_token_ids, sequence.drafts = [4], [5, 6, 7]
     rules = Rules(seed=0, eos=frozenset(), compile=lambda grammar: None)
 
-    draws = rules.draws(
-        Scheduled(sequence, 2, 3, reaches_target=True, num_drafts=2, output_index=1)
-    )
+    entry = Scheduled(sequence, 2, 3, reaches_target=True, num_drafts=2, output_index=1)
+    draws = rules.draws(entry)
 
     assert [list(draw.output) for draw in draws] == [[4], [4, 5], [4, 5, 6]]
     assert [draw.index for draw in draws] == [1, 2, 3]

@@ -83,6 +83,19 @@ def test_when_blocks_run_out_the_latest_arrival_makes_room():
     assert (older.preemptions, newer.preemptions) == (0, 1)
 
 
+def test_when_blocks_run_out_the_tenant_most_above_its_share_makes_room():
+    scheduler = a_scheduler(num_blocks=7)
+    many = [a_sequence(number, 8, max_tokens=8, tenant="many") for number in (0, 1)]
+    few = a_sequence(2, 9, max_tokens=8, tenant="few")
+    added(scheduler, *many, few)
+    advance(scheduler)
+
+    advance(scheduler)
+
+    assert list(scheduler.waiting) == [many[1]]
+    assert (scheduler.preemptions, few.preemptions) == (1, 0)
+
+
 def test_a_decode_gives_back_its_place_in_the_step_when_it_makes_room():
     """The prompt came first, but the decode was scheduled before it."""
     scheduler = a_scheduler(num_blocks=6, max_prefill_share=4)
