@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -303,54 +302,6 @@ with server_reference.start("tiny", num_blocks=64) as server:
 def test_a_pool_that_is_too_small_is_one_sentence():
     with pytest.raises(ServerStartError, match="kv_memory_bytes"):
         server_reference.start("tiny", kv_memory_bytes=10)
-
-
-def serve(*arguments):
-    command = [sys.executable, "-m", "server_reference", "serve", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def refusal(*arguments):
-    """What the command says that cannot start."""
-    process = serve(*arguments)
-    out, error = process.communicate(timeout=60)
-    assert (process.returncode, out) == (2, "")
-    (sentence,) = error.splitlines()
-    return sentence
-
-
-def test_a_port_in_use_is_one_sentence(tiny_server):
-    port = tiny_server.base_url.rpartition(":")[2]
-
-    sentence = refusal("--port", port)
-
-    assert f"127.0.0.1:{port}" in sentence
-    assert "in use" in sentence
-
-
-def test_a_missing_model_file_is_one_sentence(tmp_path):
-    assert "nothing.gguf" in refusal("--port", "0", "--model", str(tmp_path / "nothing.gguf"))
-
-
-def test_a_truncated_gguf_is_one_sentence(tmp_path):
-    file = tmp_path / "cut.gguf"
-    file.write_bytes(b"GGUF\x03\x00\x00\x00" + b"\x01\x00")
-
-    assert "cut.gguf" in refusal("--port", "0", "--model", str(file))
-
-
-def test_a_signal_stops_the_command():
-    process = serve("--port", "0", "--num-blocks", "64", "--api-key", "k=ann")
-    try:
-        url = process.stdout.readline().split()[-1]
-        assert post(url, "/v1/messages", messages(), key="k").status == 200
-
-        process.send_signal(signal.SIGTERM)
-
-        assert process.wait(timeout=10) == 0
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_the_last_steps_of_a_server_without_keys_are_told_on_its_machine(capsys):
