@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run_command(options, _wait_for_signal)
     options["api_keys"] = _keys(options.pop("api_key")) or None
     asked = {name: value for name, value in options.items() if value is not None}
+    _on_signals(signal.default_int_handler)  # from now on: what loads is ended too
     try:
         server = _start(asked.pop("model"), asked)
     except KeyboardInterrupt:
@@ -46,7 +47,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if server is None:
         return 2
     with server:
-        print(f"serving on {server.base_url}", *server.notes(), sep="\n  ", flush=True)
         status = _wait(server)
         server.stop(drain=5.0)
     return status
@@ -89,11 +89,11 @@ def _wait_for_signal() -> None:
 
 
 def _wait(server: Server) -> int:
-    """Until a signal comes or the server ends by itself; return the exit status."""
+    """Say where it is, until a signal comes or it ends by itself; return the exit status."""
     from .gateway.server import ServerEndedError
 
     try:
-        _on_signals(signal.default_int_handler)
+        print(f"serving on {server.base_url}", *server.notes(), sep="\n  ", flush=True)
         server.wait()
     except KeyboardInterrupt:
         _on_signals(signal.SIG_IGN)  # stopping is bounded

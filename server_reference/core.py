@@ -143,7 +143,8 @@ class SequenceUpdate(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
         num_cached_tokens: Prompt tokens that were read from the prefix cache.
         finish_reason: `None` while it runs.
         stop_sequence: The caller's stop string that came.
-        error: Why it ended, when `finish_reason` is `error` or `invalid`.
+        error: Why it ended, when `finish_reason` is `error` or `invalid`; or `refused` although
+            there was room to wait.
         logprobs: Of each of `token_ids`, where they were asked for.
         prompt_logprobs: Of the prompt's tokens but the first, in the first update.
     """

@@ -190,7 +190,8 @@ class Engine:
             self._speculator.propose(running)
         begun = self._clock()
         for sequence, reason in self.scheduler.expire(begun):
-            self._end(sequence, reason, updates)
+            late = f"no place became free within {self._config.max_queue_wait} s"
+            self._end(sequence, reason, updates, late if reason == "refused" else None)
         scheduler = self.scheduler
         if self._pace is not None:
             scheduler.prefill_limit = self._pace.limit(
@@ -312,12 +313,18 @@ class Engine:
         for sequence in self.scheduler.overflow(config.max_queued, config.max_queued_tokens):
             self._end(sequence, "refused", updates)
 
-    def _end(self, sequence: Sequence, reason: FinishReason, updates: list[SequenceUpdate]) -> None:
+    def _end(
+        self,
+        sequence: Sequence,
+        reason: FinishReason,
+        updates: list[SequenceUpdate],
+        error: str | None = None,
+    ) -> None:
         """End a sequence from outside of a step."""
         self._remove(sequence)
         output = self._forget(sequence)
         assert output is not None, "what runs or waits is live"
-        updates.append(output.end(reason))
+        updates.append(output.end(reason, error=error))
 
     def _note_start(self, step: Step) -> None:
         for entry in step.scheduled:

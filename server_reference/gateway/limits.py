@@ -142,11 +142,12 @@ class Admission:
         finally:
             self._in_flight -= num_sequences
 
-    def refusal(self, stats: EngineStats | None) -> ApiError:
+    def refusal(self, stats: EngineStats | None, *, why: str | None = None) -> ApiError:
         """What a request is told before which too many wait.
 
         Args:
             stats: The engine's books, from which the wait is estimated.
+            why: The engine's own reason, where it is another.
         """
         queued = f"{self._max_queued:,} requests wait"
         if stats is not None and stats.num_queued_tokens >= self._max_queued_tokens:
@@ -154,7 +155,7 @@ class Admission:
         wait = self._wait(0 if stats is None else stats.num_queued_tokens)
         return ApiError(
             "rate_limited",
-            f"{queued} already; send this one again in {wait} s or later",
+            f"{why or f'{queued} already'}; send this one again in {wait} s or later",
             retry_after=wait,
         )
 

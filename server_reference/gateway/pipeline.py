@@ -113,7 +113,7 @@ class Pipeline:
             async with aclosing(interleaved(streams)) as updates:
                 async for index, update in updates:
                     if update.finish_reason == "refused":
-                        raise self._admission.refusal(replica.stats)
+                        raise self._admission.refusal(replica.stats, why=update.error)
                     for event in run.events(index, update):
                         yield event
         except EngineUnavailableError as error:

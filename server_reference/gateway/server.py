@@ -78,6 +78,9 @@ class Server:
         self._stopping: asyncio.Event | None = None
         self._drain = 0.0
         self._started = threading.Event()
+        # Not the thread's own end: of a `join` that a signal interrupts, Python 3.11 believes that
+        # it has succeeded (python/cpython#90882, mended in 3.13).
+        self._ended = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="server_reference", daemon=True)
 
@@ -104,7 +107,7 @@ class Server:
         Raises:
             ServerEndedError: It ended by itself.
         """
-        self._thread.join()
+        self._ended.wait()
         if self._failure is not None:
             raise self._failure
 
@@ -123,7 +126,7 @@ class Server:
             except RuntimeError:
                 _log.debug("the server's loop was closed already")
         if self._thread is not threading.current_thread():
-            self._thread.join(drain + _STOP_SECONDS)
+            self._ended.wait(drain + _STOP_SECONDS)
 
     def stats(self) -> EngineStats | None:
         """The engine's books after its latest step; `None` while it is not ready."""
@@ -157,6 +160,7 @@ class Server:
             self._listener.close()
             self._log.close()
             self._started.set()
+            self._ended.set()
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -307,7 +307,8 @@ class _Link:
     async def end(self, reason: str) -> None:
         """End the process, kindly first, and fail what was under way."""
         for opened in self._open.values():
-            last = replace(opened.latest, text="", finish_reason="error", error=reason)
+            error = f"{reason}; send the request again in a few seconds"
+            last = replace(opened.latest, text="", finish_reason="error", error=error)
             opened.updates.put_nowait(last)
         self._open.clear()
         for asked in self._explain:

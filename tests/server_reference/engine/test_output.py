@@ -257,3 +257,4 @@ def test_who_waits_too_long_is_refused_and_who_started_is_not(an_engine, a_reque
 
     reasons = {id: recorder.updates[id][-1].finish_reason for id in "ab"}
     assert reasons == {"a": "length", "b": "refused"}
+    assert recorder.updates["b"][-1].error == "no place became free within 5.0 s"

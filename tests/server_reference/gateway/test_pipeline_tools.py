@@ -143,6 +143,15 @@ def test_a_schema_that_cannot_be_used_is_named_with_its_field(replica):
     assert failed.error.message == "a bad schema"
 
 
+def test_who_waited_too_long_is_told_so_and_not_that_the_queue_is_full(replica):
+    replica.ends_with = {"finish_reason": "refused", "error": "no place within 5 s"}
+
+    *_, failed = run(a_pipeline(replica), a_request(max_tokens=1))
+
+    assert failed.error.kind == "rate_limited"
+    assert failed.error.message == "no place within 5 s; send this one again in 1 s or later"
+
+
 def test_the_refused_learn_how_long_the_prompts_before_them_take(replica):
     pipeline = a_pipeline(replica)
     replica.num_queued_tokens = 100

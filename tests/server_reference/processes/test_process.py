@@ -248,7 +248,8 @@ def test_stop_fails_what_is_under_way_and_leaves_no_process():
         await engine.stop()
 
         updates = await reader
-        assert updates[-1].error == "the server is stopping"
+        again = "send the request again in a few seconds"
+        assert updates[-1].error == f"the server is stopping; {again}"
         assert updates[-1].num_output_tokens == len(updates) - 1
         return process.pid
 
