@@ -61,7 +61,7 @@ BOUNDS: dict[str, Bounds] = {
     "top_p": Bounds(0, 1),
 }
 ROLES = ("user", "assistant")
-TEXT = TextBlocks("text", "cache_control", {"citations": ([],)})
+TEXT = TextBlocks("text", ("cache_control",), {"citations": ([],)})
 
 _KNOWN = (
     "max_tokens",

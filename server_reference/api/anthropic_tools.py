@@ -101,7 +101,8 @@ def read_results(turn: Fields, text: TextBlocks, *, refused: Iterable[str]) -> l
 
 def _result(block: Fields, text: TextBlocks, *, refused: Iterable[str]) -> Message:
     block.check(
-        ("type", "tool_use_id", "content", "is_error", text.mark), neutral=RESULT_NOT_IMPLEMENTED
+        ("type", "tool_use_id", "content", "is_error", *text.ignored),
+        neutral=RESULT_NOT_IMPLEMENTED,
     )
     content = block.content("content", refused=(*refused, "tool_reference"), text=text) or ""
     return {
@@ -124,7 +125,7 @@ def read_turn_with_calls(
         if block.text("type") != "tool_use":
             texts.append(block.text_block((*refused, "tool_result"), text))
             continue
-        block.check(("type", "id", "name", "input", text.mark), neutral=CALL_NOT_IMPLEMENTED)
+        block.check(("type", "id", "name", "input", *text.ignored), neutral=CALL_NOT_IMPLEMENTED)
         calls.append(
             call(
                 block.required("id", block.text("id")),

@@ -70,11 +70,13 @@ class TextDelta:
     Args:
         logprobs: Of the output's tokens since those that were told before, where they were
             asked for.
+        num_of_calls: The first so many of these are of calls before the text.
     """
 
     text: str
     index: int = 0
     logprobs: tuple[Logprob, ...] = ()
+    num_of_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,12 +53,12 @@ class TextBlocks:
 
     Args:
         type: Its type.
-        mark: Its field for a mark of the prompt cache, which is ignored.
+        ignored: Its fields that are taken and ignored, such as a mark of the prompt cache.
         neutral: Its fields that are not implemented.
     """
 
     type: str
-    mark: str
+    ignored: tuple[str, ...]
     neutral: Neutral
 
 
@@ -242,7 +242,7 @@ class Fields:
             raise self.wrong("type", f"{kind!r} is not implemented by this server; send text")
         if kind != text.type:
             raise self.wrong("type", f"must be {text.type!r}, not {shortened(kind)!r}")
-        self.check(("type", "text", text.mark), neutral=text.neutral)
+        self.check(("type", "text", *text.ignored), neutral=text.neutral)
         return self.required("text", self.text("text"))
 
     def _of_type(self, name: str, kind: type[T]) -> T | None:

@@ -91,7 +91,7 @@ LIMITS = ("max_completion_tokens", "max_tokens")
 BIAS = Bounds(-100, 100)
 MOST_BIASES = 1024
 STREAM_OPTIONS = ("include_usage", "include_obfuscation")
-TEXT = TextBlocks("text", "cache_control", {"citations": ([],)})
+TEXT = TextBlocks("text", ("cache_control",), {"citations": ([],)})
 
 _KNOWN = (
     "logit_bias",

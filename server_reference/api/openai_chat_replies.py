@@ -20,6 +20,7 @@ from .events import (
     ToolCallStarted,
     ToolEvent,
 )
+from .openai_logprobs import IMPOSSIBLE, with_top
 from .wire import Answer, Choice, ToolUse, encode, sse
 
 __all__ = ["ChatWriter", "head", "whole"]
@@ -31,7 +32,6 @@ _FINISH_REASONS: dict[EndReason, str] = {
     "context": "length",
     "tool_calls": "tool_calls",
 }
-_IMPOSSIBLE = -9999.0  # the API's word for a logarithm of nothing, which JSON cannot write
 
 
 def head(kind: str, request: ChatRequest, request_id: str, *, created: int) -> dict[str, object]:
@@ -91,23 +91,14 @@ def _usage(started: Started, output_tokens: int) -> dict[str, object]:
 
 
 def _logprobs(tokens: Iterable[Logprob]) -> dict[str, object]:
-    content = [_token(one) | {"top_logprobs": [_token(top) for top in one.top]} for one in tokens]
-    return {"content": content, "refusal": None}
-
-
-def _token(one: Logprob) -> dict[str, object]:
-    return {
-        "token": one.bytes.decode("utf-8", "replace"),
-        "bytes": list(one.bytes),
-        "logprob": max(one.logprob, _IMPOSSIBLE),
-    }
+    return {"content": [with_top(one) for one in tokens], "refusal": None}
 
 
 def _of_prompt(one: Logprob) -> dict[str, object]:
     """A token of the prompt and the likeliest in its place, by their ids."""
     return {
         str(token.token_id): {
-            "logprob": max(token.logprob, _IMPOSSIBLE),
+            "logprob": max(token.logprob, IMPOSSIBLE),
             "decoded_token": token.bytes.decode("utf-8", "replace"),
         }
         for token in (one, *one.top)

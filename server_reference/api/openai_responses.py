@@ -25,8 +25,10 @@ __all__ = [
     "BOUNDS",
     "CALLER",
     "IGNORED",
+    "INCLUDED",
     "INPUT_TEXT",
     "ITEM_FIELDS",
+    "LOGPROBS",
     "MESSAGE_FIELDS",
     "NOT_IMPLEMENTED",
     "OPTIONS",
@@ -53,18 +55,17 @@ NOT_IMPLEMENTED: Neutral = {
     "context_management": ([],),
     "conversation": (),
     "image": (),
-    "include": ([], ["reasoning.encrypted_content"]),
     "moderation": (),
     "previous_response_id": (),
     "prompt": (),
     "store": (False,),
-    "top_logprobs": (0,),
     "truncation": ("disabled",),
 }
 
 BOUNDS: dict[str, Bounds] = {
     "max_output_tokens": Bounds(1),
     "temperature": Bounds(0, 2),
+    "top_logprobs": Bounds(0, 20),
     "top_p": Bounds(0, 1),
 }
 
@@ -88,17 +89,20 @@ OPTIONS: dict[str, tuple[tuple[str, ...], Neutral]] = {
 }
 """Objects whose fields are ignored, or not implemented with these neutral values."""
 
+LOGPROBS = "message.output_text.logprobs"
+INCLUDED = (LOGPROBS, "reasoning.encrypted_content")
+"""What `include` may name; there is no reasoning here to be encrypted."""
+
 _KNOWN = (
+    "include",
     "input",
     "instructions",
-    "max_output_tokens",
     "model",
     "parallel_tool_calls",
     "stream",
-    "temperature",
     "tool_choice",
     "tools",
-    "top_p",
+    *BOUNDS,
     *IGNORED,
     *OPTIONS,
 )
@@ -107,8 +111,8 @@ MESSAGE_FIELDS: Neutral = {"phase": ()}
 _PARTS = ("computer_screenshot", "input_audio", "input_file", "input_image", "refusal")
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _MARK = "prompt_cache_breakpoint"
-INPUT_TEXT = TextBlocks("input_text", _MARK, {})
-OUTPUT_TEXT = TextBlocks("output_text", _MARK, {"annotations": ([],), "logprobs": ([],)})
+INPUT_TEXT = TextBlocks("input_text", (_MARK,), {})
+OUTPUT_TEXT = TextBlocks("output_text", (_MARK, "logprobs"), {"annotations": ([],)})
 ITEM_FIELDS = {
     "function_call": ("arguments", "call_id", "id", "name", "status", "type"),
     "function_call_output": ("call_id", "id", "output", "status", "type"),
@@ -139,6 +143,7 @@ def read_request(body: bytes) -> ChatRequest:
         max_tokens=fields.integer("max_output_tokens", BOUNDS["max_output_tokens"]),
         temperature=fields.number("temperature", BOUNDS["temperature"], default=1.0),
         top_p=fields.number("top_p", BOUNDS["top_p"], default=1.0),
+        logprobs=_logprobs(fields),
         tools=tools,
         tool_choice=read_choice(fields, tools, nested=False),
         output_schema=None if format is None else read_format(format, nested=False),
@@ -147,6 +152,22 @@ def read_request(body: bytes) -> ChatRequest:
         repeated=_repeated(fields),
         messages_field="input",
     )
+
+
+def _logprobs(fields: Fields) -> int | None:
+    """How many of the likeliest are told; `None`: nothing is."""
+    asked = fields.items("include") or []
+    for one in asked:
+        if one not in INCLUDED:
+            listed = " or ".join(map(repr, INCLUDED))
+            given = shortened(one) if isinstance(one, str) else one
+            raise fields.wrong("include", f"may hold {listed} here, not {given!r}")
+    top = fields.integer("top_logprobs", BOUNDS["top_logprobs"])
+    if LOGPROBS in asked:
+        return top or 0
+    if top:
+        raise fields.wrong("top_logprobs", f"is only for {LOGPROBS}; put it into include")
+    return None
 
 
 def _repeated(fields: Fields) -> dict[str, Any]:

@@ -5,18 +5,22 @@ Source: OpenAI API reference, "Responses" and "Responses: streaming events".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .chat import ChatRequest
 from .errors import ApiError, openai_error
 from .events import (
     ArgumentsDelta,
     EndReason,
     Finished,
+    Logprob,
     Started,
     TextDelta,
     ToolCallFinished,
     ToolCallStarted,
     ToolEvent,
 )
+from .openai_logprobs import with_top
 from .wire import Choice, ToolUse, encode, sse
 
 __all__ = ["Response", "ResponseWriter"]
@@ -42,17 +46,24 @@ class Response:
         return self._fields(
             status,
             incomplete_details=details,
-            output=self._items(choice.parts or [""], status),
+            output=self._items(choice, status),
             usage=_usage(started, choice.finished.output_tokens),
         )
 
     def failed(self, error: ApiError, choice: Choice) -> dict[str, object]:
         described = openai_error(error)
         described["code"] = described["code"] or described["type"]
-        output = self._items(choice.parts, "incomplete")
+        output = self._items(choice, "incomplete") if choice.parts else []
         return self._fields("failed", error=described, output=output)
 
-    def item(self, index: int, part: str | ToolUse | None, status: str) -> dict[str, object]:
+    def item(
+        self,
+        index: int,
+        part: str | ToolUse | None,
+        status: str,
+        *,
+        logprobs: Iterable[Logprob] = (),
+    ) -> dict[str, object]:
         """An item of the output; a message is without its part while `part` is `None`."""
         if isinstance(part, ToolUse):
             return {
@@ -68,15 +79,16 @@ class Response:
             "type": "message",
             "status": status,
             "role": "assistant",
-            "content": [] if part is None else [_part(part)],
+            "content": [] if part is None else [_part(part, logprobs)],
         }
 
-    def _items(self, parts: list[str | ToolUse], last_status: str) -> list[dict[str, object]]:
+    def _items(self, choice: Choice, last_status: str) -> list[dict[str, object]]:
         """The output, of which only the last item can be cut."""
-        last = len(parts) - 1
+        parts = choice.parts or [""]
+        states = ["completed"] * (len(parts) - 1) + [last_status]
         return [
-            self.item(index, part, last_status if index == last else "completed")
-            for index, part in enumerate(parts)
+            self.item(at, part, status, logprobs=choice.texts_logprobs.get(at, ()))
+            for at, (part, status) in enumerate(zip(parts, states, strict=True))
         ]
 
     def _fields(self, status: str, **known: object) -> dict[str, object]:
@@ -105,7 +117,7 @@ class Response:
             "temperature": request.temperature,
             "tool_choice": "auto",
             "tools": [],
-            "top_logprobs": 0,
+            "top_logprobs": request.logprobs or 0,
             "top_p": request.top_p,
             "truncation": "disabled",
             "usage": None,
@@ -133,10 +145,14 @@ class ResponseWriter:
 
     def text(self, event: TextDelta) -> bytes:
         is_next = self._is_open and isinstance(self._choice.parts[-1], str)
+        if not event.text and not is_next and self._choice.parts:
+            return b""  # log-probabilities of a call
         closing = b"" if is_next else self._close()
         self._choice.take(event)
         opening = b"" if is_next else self._open_message()
-        delta = self._of_part("response.output_text.delta", delta=event.text, logprobs=[])
+        own = event.logprobs[event.num_of_calls :]
+        logprobs = [with_top(one, has_bytes=False) for one in own]
+        delta = self._of_part("response.output_text.delta", delta=event.text, logprobs=logprobs)
         return closing + opening + delta
 
     def tool_call(self, event: ToolEvent) -> bytes:
@@ -201,12 +217,16 @@ class ResponseWriter:
             name = "response.function_call_arguments.done"
             done = self._of_call(name, name=part.name, arguments=part.arguments)
         else:
-            done = self._of_part("response.output_text.done", text=part, logprobs=[])
-            done += self._of_part("response.content_part.done", part=_part(part))
+            told = self._choice.texts_logprobs.get(self._index, [])
+            logprobs = [with_top(one, has_bytes=False) for one in told]
+            done = self._of_part("response.output_text.done", text=part, logprobs=logprobs)
+            done += self._of_part("response.content_part.done", part=_part(part, told))
         return done + self._of_item("response.output_item.done", status)
 
     def _of_item(self, event: str, status: str) -> bytes:
-        item = self._response.item(self._index, self._choice.parts[-1], status)
+        index, part = self._index, self._choice.parts[-1]
+        logprobs = self._choice.texts_logprobs.get(index, ())
+        item = self._response.item(index, part, status, logprobs=logprobs)
         return self._event(event, output_index=self._index, item=item)
 
     def _of_call(self, event: str, **fields: object) -> bytes:
@@ -225,8 +245,9 @@ class ResponseWriter:
         return sse(encode(head | fields), event=name)
 
 
-def _part(text: str) -> dict[str, object]:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+def _part(text: str, logprobs: Iterable[Logprob] = ()) -> dict[str, object]:
+    told = [with_top(one) for one in logprobs]
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": told}
 
 
 def _usage(started: Started, output_tokens: int) -> dict[str, object]:

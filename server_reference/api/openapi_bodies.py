@@ -72,6 +72,18 @@ _LOGPROBS: dict[str, object] = {
         },
     ]
 }
+_INCLUDED: dict[str, object] = {
+    "if": {
+        "properties": {"top_logprobs": {"type": "integer", "minimum": 1}},
+        "required": ["top_logprobs"],
+    },
+    "then": {
+        "properties": {
+            "include": {"type": "array", "contains": {"const": openai_responses.LOGPROBS}}
+        },
+        "required": ["include"],
+    },
+}
 _MORE_THAN_A_PREFILL: dict[str, object] = {
     "anyOf": [
         {"minItems": 2},
@@ -177,6 +189,7 @@ def _response(model: str) -> Schema:
         **passing(known.IGNORED, known.NOT_IMPLEMENTED),
         **{name: or_null(object_of(inner, closed=True)) for name, inner in options.items()},
         "model": {"const": model},
+        "include": {"type": ["array", "null"], "items": {"enum": list(known.INCLUDED)}},
         "input": {"anyOf": [TEXT, items]},
         "instructions": MAYBE_TEXT,
         "parallel_tool_calls": FLAG,
@@ -184,7 +197,8 @@ def _response(model: str) -> Schema:
         "tool_choice": openai_choice(nested=False),
         "tools": openai_tools_of(nested=False),
     }
-    return object_of(fields, required=["model", "input"], closed=True) | _OPTIONS_ONLY_FOR_STREAMS
+    body = object_of(fields, required=["model", "input"], closed=True)
+    return body | {"allOf": [_OPTIONS_ONLY_FOR_STREAMS, _INCLUDED]}
 
 
 def _response_items() -> list[Schema]:

@@ -68,7 +68,7 @@ def text_block(text: TextBlocks, *, least: int = 0) -> Schema:
     """A block of text with `least` characters."""
     words: Schema = {"type": "string", "minLength": least} if least else TEXT
     return object_of(
-        {**passing([text.mark], text.neutral), "type": {"const": text.type}, "text": words},
+        {**passing(text.ignored, text.neutral), "type": {"const": text.type}, "text": words},
         required=["type", "text"],
         closed=True,
     )

@@ -90,7 +90,7 @@ def use_block(text: TextBlocks) -> Schema:
         "name": TEXT,
         "input": _ANY,
     }
-    neutral = passing([text.mark], anthropic_tools.CALL_NOT_IMPLEMENTED)
+    neutral = passing(text.ignored, anthropic_tools.CALL_NOT_IMPLEMENTED)
     return object_of(called | neutral, required=list(called), closed=True)
 
 
@@ -98,7 +98,7 @@ def result_block(text: TextBlocks) -> Schema:
     """A call's result in a user's message."""
     fields: dict[str, Schema] = {"type": {"const": "tool_result"}, "tool_use_id": TEXT}
     more: dict[str, Schema] = {
-        **passing([text.mark], anthropic_tools.RESULT_NOT_IMPLEMENTED),
+        **passing(text.ignored, anthropic_tools.RESULT_NOT_IMPLEMENTED),
         "content": or_null({"anyOf": content(text)}),
         "is_error": FLAG,
     }

@@ -45,10 +45,16 @@ class ToolUse:
 
 @dataclass(slots=True)
 class Choice:
-    """One answer as far as it has come: its texts and calls in their order."""
+    """One answer as far as it has come: its texts and calls in their order.
+
+    Attributes:
+        logprobs: Of all its tokens.
+        texts_logprobs: Of each text's alone, by its place among the parts.
+    """
 
     parts: list[str | ToolUse] = field(default_factory=list)
     logprobs: list[Logprob] = field(default_factory=list)
+    texts_logprobs: dict[int, list[Logprob]] = field(default_factory=dict)
     finished: Finished | None = None
 
     @property
@@ -67,8 +73,13 @@ class Choice:
                 self.logprobs += event.logprobs
                 if isinstance(last, str):
                     self.parts[-1] = last + text
-                elif text:
+                elif text or not self.parts:
                     self.parts.append(text)
+                else:
+                    return  # of a call that was cut off
+                own = event.logprobs[event.num_of_calls :]
+                if own:
+                    self.texts_logprobs.setdefault(len(self.parts) - 1, []).extend(own)
             case ToolCallStarted():
                 self.parts.append(ToolUse(event.id, event.name))
             case ArgumentsDelta(text=text):

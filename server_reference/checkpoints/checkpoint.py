@@ -115,6 +115,16 @@ class Checkpoint:
             )
         return shards
 
+    def weight_files(self) -> list[Path]:
+        """All that its weights depend on: its settings, the index, the files of weights.
+
+        Raises:
+            ModelFileError: As `shards` does.
+        """
+        shards = self.shards()
+        settings = (self.folder / name for name in ("config.json", _INDEX))
+        return [*(path for path in settings if path.is_file()), *shards]
+
     def _metadata(self, name: str) -> Metadata:
         path = self.folder / name
         values = {key: value for key, value in self.json(name).items() if value is not None}

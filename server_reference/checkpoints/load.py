@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -61,9 +63,7 @@ def load(config: EngineConfig) -> LoadedModel:
     if files.folder is not None:
         checkpoint = Checkpoint(files.folder)
         model, tokenizer = checkpoint_models.config_of(checkpoint), checkpoint_tokenizer(checkpoint)
-        forms = asked_forms(model, config.quantize, {})
-        dense = checkpoint_models.weights_of(checkpoint, model, dtype)
-        weights = quantized(config, model, dense, forms)
+        forms, weights = _of_folder(config, checkpoint, model)
     elif files.gguf is None:
         model, tokenizer = TINY, ByteTokenizer()
         forms = asked_forms(model, config.quantize, {})
@@ -75,6 +75,22 @@ def load(config: EngineConfig) -> LoadedModel:
     linears, numerics = linears_of(config, model, weights, forms)
     transformer = Transformer(model, weights, linears=linears, pad_rows=pad_rows(config))
     return LoadedModel(transformer, tokenizer, files.name, numerics)
+
+
+def _of_folder(
+    config: EngineConfig, checkpoint: Checkpoint, model: ModelConfig
+) -> tuple[dict[str, Form], dict[str, Tensor]]:
+    """What is computed quantised, and all weights; from the cache only where some are."""
+    forms = asked_forms(model, config.quantize, {})
+
+    def convert() -> dict[str, Tensor]:
+        dense = checkpoint_models.weights_of(checkpoint, model, _DTYPES[config.dtype])
+        return quantized(config, model, dense, forms)
+
+    if not forms:
+        return forms, convert()
+    files = checkpoint.weight_files()
+    return forms, _cached(config, checkpoint.folder, model, forms, convert, files=files)
 
 
 def _of_gguf(
@@ -96,9 +112,21 @@ def _of_gguf(
         dense = weights_of(file, model, _DTYPES[config.dtype])
         return quantized(config, model, dense, forms, read)
 
+    return forms, _cached(config, file.path, model, forms, convert)
+
+
+def _cached(
+    config: EngineConfig,
+    source: Path,
+    model: ModelConfig,
+    forms: dict[str, Form],
+    convert: Callable[[], dict[str, Tensor]],
+    *,
+    files: Sequence[Path] = (),
+) -> dict[str, Tensor]:
     asked: dict[str, object] = {"shapes": weight_shapes(model), "forms": forms}
     name: str = config.dtype
     if forms:  # their weights are in the order in which this torch packs them on this CPU
         asked |= {"torch": str(torch.__version__), "cpu": torch.backends.cpu.get_cpu_capability()}
         name += f"-{config.quantize or 'held'}{'-one-copy' if config.one_copy else ''}"
-    return forms, cached_weights(file.path, asked, convert, name=name)
+    return cached_weights(source, asked, convert, name=name, files=files)

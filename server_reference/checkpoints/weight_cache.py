@@ -11,7 +11,7 @@ import logging
 import math
 import sys
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from ..downloads.cache import atomic_writer, cache_dir
 __all__ = ["cached_weights"]
 
 # Counts up whenever the file's layout, a weight's name or what is stored for it changes.
-_FORMAT = 2
+_FORMAT = 3
 _MAGIC = b"SRWEIGHT"
 _ALIGNMENT = 64
 
@@ -35,7 +35,12 @@ class _StaleError(Exception):
 
 
 def cached_weights(
-    source: Path, asked: Mapping[str, Any], convert: Callable[[], dict[str, Tensor]], *, name: str
+    source: Path,
+    asked: Mapping[str, Any],
+    convert: Callable[[], dict[str, Tensor]],
+    *,
+    name: str,
+    files: Sequence[Path] = (),
 ) -> dict[str, Tensor]:
     """The weights of `source`: from the cache, or converted and then cached.
 
@@ -43,13 +48,14 @@ def cached_weights(
     cannot be written to is logged, and costs only time.
 
     Args:
-        source: The model's file; its path, size and time of change are part of the key.
-        asked: The rest of it: all else that the weights depend on, as JSON has it.
+        source: The model's file or folder; its path is part of the key.
+        asked: All else that the weights depend on, as JSON has it.
         convert: Makes the weights, of any names, dtypes and shapes.
         name: Tells apart the files of one source.
+        files: What the weights are made from, if `source` is a folder.
     """
     path = _path(source, name)
-    key = _key(source, asked)
+    key = _key(files or [source], asked)
     try:
         return _read(path, key)
     except FileNotFoundError:
@@ -68,20 +74,28 @@ def cached_weights(
 
 def _path(source: Path, name: str) -> Path:
     place = hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:12]
-    return cache_dir() / "weights" / f"{source.stem}-{place}-{name}.weights"
+    return cache_dir() / "weights" / f"{source.name.removesuffix('.gguf')}-{place}-{name}.weights"
 
 
-def _key(source: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
-    stat = source.stat()
+def _key(files: Sequence[Path], asked: Mapping[str, Any]) -> dict[str, Any]:
     key = {
         "format": _FORMAT,
         "byte_order": sys.byteorder,
-        "size": stat.st_size,
-        "mtime_ns": stat.st_mtime_ns,
+        "files": [_state(file) for file in files],
         "asked": asked,
     }
     returned: dict[str, Any] = json.loads(json.dumps(key))  # tuples are lists there
     return returned
+
+
+def _state(file: Path) -> dict[str, Any]:
+    """What differs once a file was edited or another took its place.
+
+    Whoever sets the time of its last change back, as copying does, still changes its inode.
+    """
+    stat = file.stat()
+    own = {"size": stat.st_size, "mtime_ns": stat.st_mtime_ns, "ctime_ns": stat.st_ctime_ns}
+    return {"name": file.name, "inode": stat.st_ino} | own
 
 
 def _write(path: Path, key: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:

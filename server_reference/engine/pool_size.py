@@ -52,16 +52,7 @@ def pool_size(
         f"{model.num_kv_heads} heads x {model.head_dim} x {dtype.itemsize} bytes each); a request "
         f"of the whole context of {context:,} tokens needs {whole:,}"
     )
-    if context > model.max_context:
-        raise ValueError(
-            f"max_context={context:,} is more than the {model.max_context:,} tokens that the model "
-            f"was made for; lower it"
-        )
-    if size > context:
-        raise ValueError(
-            f"block_size={size:,} is more than the context, so that no request can fill a KV "
-            f"block: {needs}; lower block_size"
-        )
+    _check(context, size, model.max_context, needs)
     has_mirror = config.numerics == "fast" and model.attention_soft_cap is None
     most_mirror = _MOST_MIRROR_BYTES if has_mirror else 0
     num_blocks, mirror, source = _split(config, block, whole, free, most_mirror)
@@ -86,6 +77,19 @@ def pool_size(
         f"{mirror_tokens * token:,} bytes, of {free:,} bytes free",
     ]
     return PoolSize(num_blocks, mirror_tokens, min(context, held), notes)
+
+
+def _check(context: int, size: int, most: int, needs: str) -> None:
+    if context > most:
+        raise ValueError(
+            f"max_context={context:,} is more than the {most:,} tokens that the model was made "
+            f"for; lower it"
+        )
+    if size > context:
+        raise ValueError(
+            f"block_size={size:,} is more than the context, so that no request can fill a KV "
+            f"block: {needs}; lower block_size"
+        )
 
 
 def _split(

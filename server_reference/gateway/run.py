@@ -8,7 +8,16 @@ from hashlib import sha256
 
 from ..api.chat import ChatRequest
 from ..api.errors import ApiError
-from ..api.events import EndReason, Event, Finished, Logprob, Started, TextDelta, ToolEvent
+from ..api.events import (
+    EndReason,
+    Event,
+    Finished,
+    Logprob,
+    Started,
+    TextDelta,
+    ToolCallFinished,
+    ToolEvent,
+)
 from ..api.record import CallRecord
 from ..core import GenerateRequest, SamplingParams, SequenceUpdate
 from .grammars import holds_calls
@@ -170,6 +179,7 @@ class _Answer:
         self.index = index
         self.latest: SequenceUpdate | None = None
         self._logprobs: list[Logprob] = []  # not told yet
+        self._num_of_calls = 0  # the first so many of those are of calls
         names = [tool.name for tool in request.callable_tools]
         is_held = holds_calls(request)
         self._tools = ToolText(names, index=index, is_held=is_held) if names else None
@@ -184,19 +194,24 @@ class _Answer:
         """The text and the calls of an update; what was held back comes with the last."""
         self._logprobs += logprobs
         is_last = update.finish_reason is not None
+        was_closing = self._tools is not None and self._tools.is_closing
         events = self._parsed(update.text, is_last=is_last)
-        if self._logprobs:
-            for at, event in enumerate(events):
-                if isinstance(event, TextDelta):
-                    events[at] = replace(event, logprobs=self._untold())
-                    break
-        if is_last and self._logprobs:
-            events.append(TextDelta("", self.index, self._untold()))
+        if not self._logprobs:
+            return events
+        places = (at for at, one in enumerate(events) if isinstance(one, TextDelta))
+        place = next(places, None)
+        if place is None:
+            if was_closing or any(isinstance(one, ToolCallFinished) for one in events):
+                self._num_of_calls = len(self._logprobs)
+            if not is_last:
+                return events
+            place = len(events)
+            events.append(TextDelta("", self.index))
+        text, told = events[place], tuple(self._logprobs)
+        assert isinstance(text, TextDelta)
+        events[place] = replace(text, logprobs=told, num_of_calls=self._num_of_calls)
+        self._logprobs, self._num_of_calls = [], 0
         return events
-
-    def _untold(self) -> tuple[Logprob, ...]:
-        untold, self._logprobs = tuple(self._logprobs), []
-        return untold
 
     def _parsed(self, text: str, *, is_last: bool) -> list[TextDelta | ToolEvent]:
         if self._tools is None:

@@ -49,6 +49,7 @@ class ToolText:
 
     Attributes:
         num_calls: Calls that are complete.
+        is_closing: Whether what comes next belongs to the end of one, as far as is known.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class ToolText:
         self._new_id = new_id
         self._rest = ""
         self._call: _Call | None = None
-        self._is_closing = False
+        self.is_closing = False
         self.num_calls = 0
 
     def feed(self, text: str) -> _Events:
@@ -82,7 +83,7 @@ class ToolText:
         self._rest, self._call = "", None
         if call is not None:
             return [] if call.is_told else [self._text(call.mark + call.text)]
-        if self._is_closing or (self.num_calls and rest.isspace()):
+        if self.is_closing or (self.num_calls and rest.isspace()):
             return []
         return [self._text(rest)] if rest else []
 
@@ -90,7 +91,7 @@ class ToolText:
         """Take the next step; `False`: more text is needed."""
         if self._call is not None:
             return self._advance_call(self._call, events)
-        if self._is_closing:
+        if self.is_closing:
             return self._advance_close()
         at = self._rest.find(OPEN)
         if at >= 0:
@@ -111,7 +112,7 @@ class ToolText:
         stripped = self._rest.lstrip()
         if CLOSE.startswith(stripped) and stripped != CLOSE:
             return False
-        self._is_closing = False
+        self.is_closing = False
         if stripped.startswith(CLOSE):
             self._rest = stripped[len(CLOSE) :]
         return True
@@ -126,7 +127,7 @@ class ToolText:
             if complete:
                 events += complete
                 self.num_calls += 1
-                self._rest, self._call, self._is_closing = call.text[call.end :], None, True
+                self._rest, self._call, self.is_closing = call.text[call.end :], None, True
                 return True
         elif not call.is_broken:
             return False

@@ -278,6 +278,25 @@ def test_log_probabilities_are_those_of_the_text(chat, streams):
         assert one.logprob == pytest.approx(one.top_logprobs[0].logprob, abs=1e-5)  # greedy
 
 
+def test_log_probabilities_of_a_response_are_those_of_its_text(chat):
+    asked = {"model": "tiny", "input": ASKED, "max_output_tokens": 6, "temperature": 0}
+    asked |= {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
+
+    *events, last = chat.responses.create(**asked, stream=True)
+    (part,) = chat.responses.create(**asked).output[0].content
+
+    assert b"".join(bytes(one.bytes) for one in part.logprobs).decode() == part.text
+    assert part == last.response.output[0].content[0]
+    deltas = [one for one in events if one.type == "response.output_text.delta"]
+    told = [one for delta in deltas for one in delta.logprobs]
+    assert [(one.token, one.logprob) for one in told] == [
+        (one.token, one.logprob) for one in part.logprobs
+    ]
+    for one in [*told, *part.logprobs]:
+        assert len(one.top_logprobs) == 2
+        assert one.logprob == pytest.approx(one.top_logprobs[0].logprob, abs=1e-5)  # greedy
+
+
 def test_a_bias_is_the_callers(chat):
     (choice,) = chat.chat.completions.create(
         model="tiny", messages=ASKED, max_tokens=4, logit_bias={str(ord("z")): 100}

@@ -7,7 +7,7 @@ import pytest
 
 from server_reference.api.errors import ApiError
 from server_reference.api.events import Finished, Started, TextDelta
-from server_reference.api.openai_responses import IGNORED, OpenAIResponses, read_request
+from server_reference.api.openai_responses import IGNORED, LOGPROBS, OpenAIResponses, read_request
 from tests.server_reference.api.written import as_reply, as_stream
 
 WIRE = OpenAIResponses(now=lambda: 1_700_000_000.5)
@@ -79,6 +79,27 @@ def test_an_answers_output_is_taken_back_as_it_was_given():
     request = read_request(a_body(input=[user("a"), *output, user("b")]))
 
     assert request.messages[1] == {"role": "assistant", "content": "ab"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "num_top"),
+    [
+        pytest.param({}, None, id="none"),
+        pytest.param({"top_logprobs": 0}, None, id="no-top"),
+        pytest.param({"include": [LOGPROBS]}, 0, id="own"),
+        pytest.param({"include": [LOGPROBS, LOGPROBS], "top_logprobs": 20}, 20, id="top"),
+    ],
+)
+def test_log_probabilities_are_included_where_they_are_named(fields, num_top):
+    assert read_request(a_body(**fields)).logprobs == num_top
+
+
+def test_log_probabilities_may_come_back_with_their_text():
+    told = {"token": "a", "bytes": [97], "logprob": -1.0, "top_logprobs": []}
+    part = {"type": "output_text", "text": "a", "annotations": [], "logprobs": [told]}
+    turns = [user("a"), {"role": "assistant", "content": [part]}, user("b")]
+
+    assert read_request(a_body(input=turns)).messages[1]["content"] == "a"
 
 
 @pytest.mark.parametrize("name", IGNORED)
@@ -165,8 +186,13 @@ def test_a_neutral_value_of_what_is_not_implemented_is_let_through(fields):
         pytest.param({"background": True}, "background", id="background"),
         pytest.param({"truncation": "auto"}, "truncation", id="truncation"),
         pytest.param({"store": True}, "store", id="store"),
-        pytest.param({"include": ["message.output_text.logprobs"]}, "include", id="logprobs"),
+        pytest.param({"include": ["file_search_call.results"]}, "include", id="include"),
+        pytest.param({"include": [["a"]]}, "include", id="include-list"),
+        pytest.param({"include": "message.output_text.logprobs"}, "include", id="include-text"),
         pytest.param({"top_logprobs": 2}, "top_logprobs", id="top-logprobs"),
+        pytest.param(
+            {"include": [LOGPROBS], "top_logprobs": 21}, "top_logprobs", id="top-logprobs-high"
+        ),
         pytest.param({"prompt": {"id": "p"}}, "prompt", id="prompt"),
         pytest.param(
             {"prompt_cache_options": {"prewarm": True}}, "prompt_cache_options.prewarm", id="warm"

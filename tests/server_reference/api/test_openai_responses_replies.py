@@ -1,13 +1,12 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from server_reference.api.chat import ChatRequest
 from server_reference.api.errors import ApiError
-from server_reference.api.events import (
-    Finished,
-    TextDelta,
-)
+from server_reference.api.events import Finished, Logprob, TextDelta
 from server_reference.api.openai_responses import OpenAIResponses
 from tests.server_reference.api.written import STARTED, STREAMED, a_call, as_reply, as_stream
 
@@ -91,3 +90,91 @@ def test_a_response_repeats_what_was_asked():
 
     assert (reply["tools"], reply["tool_choice"]) == (asked["tools"], "required")
     assert reply["text"] == {"format": {"type": "text"}, "verbosity": "medium"}
+
+
+LOOK = Logprob(9, b"Look.", -0.25, (Logprob(9, b"Look.", -0.25), Logprob(8, b"\xc3", -math.inf)))
+MARK, AGAIN = Logprob(7, b"<tool_call>", -1.0), Logprob(6, b"b", -2.0)
+TOLD = {
+    "token": "Look.",
+    "logprob": -0.25,
+    "top_logprobs": [
+        {"token": "Look.", "logprob": -0.25},
+        {"token": "\ufffd", "logprob": -9999.0},
+    ],
+}
+SAID = [
+    TextDelta("Look", 0, (LOOK,)),
+    TextDelta(".", 0, (LOOK,)),
+    *CALL,
+    TextDelta("b", 0, (MARK, AGAIN), num_of_calls=1),
+    Finished("tool_calls", 4),
+]
+
+
+def test_log_probabilities_are_told_in_both_forms():
+    found = stream(*SAID)
+    whole = as_reply(WIRE, STREAMED, STARTED, *SAID)
+
+    deltas = [data["logprobs"] for name, data in found if name == "response.output_text.delta"]
+    dones = [data["logprobs"] for name, data in found if name == "response.output_text.done"]
+    assert deltas[:2] == [[TOLD], [TOLD]]
+    assert dones[0] == [TOLD, TOLD]
+    first, _, last = whole["output"]
+    assert first["content"][0]["logprobs"][0] == TOLD | {
+        "bytes": [*b"Look."],
+        "top_logprobs": [
+            {"token": "Look.", "bytes": [*b"Look."], "logprob": -0.25},
+            {"token": "\ufffd", "bytes": [0xC3], "logprob": -9999.0},
+        ],
+    }
+    assert [one["token"] for one in last["content"][0]["logprobs"]] == ["b"]
+    assert found[-1][1]["response"]["output"] == whole["output"]
+    done = [data["item"] for name, data in found if name == "response.output_item.done"]
+    assert done == whole["output"]
+
+
+def test_log_probabilities_of_a_call_alone_are_no_message():
+    what = [*CALL, TextDelta("", 0, (MARK,), num_of_calls=1), Finished("tool_calls", 4)]
+
+    found, whole = stream(*what), as_reply(WIRE, STREAMED, STARTED, *what)
+
+    assert [item["type"] for item in whole["output"]] == ["function_call"]
+    assert found[-1][1]["response"]["output"] == whole["output"]
+    assert [data["sequence_number"] for _, data in found] == list(range(len(found)))
+
+
+def test_tokens_without_text_are_told_with_an_empty_one():
+    what = [TextDelta("", 0, (LOOK,)), Finished("stop", 1)]
+
+    found, whole = stream(*what), as_reply(WIRE, STREAMED, STARTED, *what)
+
+    (part,) = whole["output"][0]["content"]
+    assert (part["text"], len(part["logprobs"])) == ("", 1)
+    assert found[-1][1]["response"]["output"] == whole["output"]
+
+
+@pytest.mark.sdk
+def test_the_sdk_knows_all_that_is_told():
+    """It would take fields that it does not know, but nobody could read them."""
+    types = pytest.importorskip("openai.types.responses")
+    event = pytest.importorskip("pydantic").TypeAdapter(types.ResponseStreamEvent)
+    asked = ChatRequest(model="tiny", messages=[], max_tokens=9, logprobs=2)
+
+    reply = as_reply(WIRE, asked, STARTED, *SAID)
+
+    assert reply.pop("top_logprobs") == 2
+    assert reply.pop("store") is False  # which the API has, and its SDK has not
+    assert _unknown(types.Response.model_validate(reply)) == []
+    told = [data for _, data in stream(*SAID) if "content_index" in data]
+    assert len(told) == 9
+    assert [name for data in told for name in _unknown(event.validate_python(data))] == []
+
+
+def _unknown(value):
+    """Names of fields, anywhere in `value`, that its types do not have."""
+    if isinstance(value, list):
+        return [name for one in value for name in _unknown(one)]
+    if not hasattr(value, "model_extra"):
+        return []
+    inner = [getattr(value, name) for name in type(value).model_fields]
+    return [*(value.model_extra or {}), *(name for one in inner for name in _unknown(one))]

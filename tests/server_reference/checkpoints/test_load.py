@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from server_reference.checkpoints.gguf import GgufError
 from server_reference.checkpoints.load import LoadedModel, load
@@ -60,6 +62,54 @@ def test_a_folder_is_loaded_with_its_tokenizer(tmp_path: Path) -> None:
     assert loaded.tokenizer.eos_token_ids == {2, 3}
     ours = all_logits(loaded.transformer, IDS)
     torch.testing.assert_close(ours, their_logits(model), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("one_copy", [False, True])
+def test_a_folder_that_is_quantised_is_converted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_copy: bool
+) -> None:
+    monkeypatch.setenv("SMARTCLIENT_CACHE", str(tmp_path / "cache"))
+    folder = a_folder(tmp_path / "small")
+    config = EngineConfig(model=str(folder), quantize="int8", one_copy=one_copy)
+    first = all_logits(load(config).transformer, IDS)
+    [cached] = (tmp_path / "cache").rglob("*.weights")
+    made = cached.stat()
+
+    second = all_logits(load(config).transformer, IDS)
+
+    assert torch.equal(first, second)
+    assert (cached.stat().st_ino, cached.stat().st_mtime_ns) == (made.st_ino, made.st_mtime_ns)
+
+
+def test_a_folder_whose_weights_were_edited_gives_the_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the file has its old size, and was given its old time."""
+    monkeypatch.setenv("SMARTCLIENT_CACHE", str(tmp_path / "cache"))
+    folder = a_folder(tmp_path / "small")
+    config = EngineConfig(model=str(folder), quantize="int8")
+    before = all_logits(load(config).transformer, IDS)
+    path = folder / "model.safetensors"
+    stat, weights = path.stat(), load_file(path)
+    edited = {name: weight * 2 for name, weight in weights.items()}
+    save_file(edited, path, metadata={"format": "pt"})
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+    after = all_logits(load(config).transformer, IDS)
+
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (stat.st_size, stat.st_mtime_ns)
+    assert not torch.allclose(before, after)
+
+
+def test_a_folder_that_is_not_quantised_takes_no_room_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own files are mapped as they are."""
+    monkeypatch.setenv("SMARTCLIENT_CACHE", str(tmp_path / "cache"))
+
+    load(EngineConfig(model=str(a_folder(tmp_path / "small"))))
+
+    assert list((tmp_path / "cache").rglob("*.weights")) == []
 
 
 def test_a_missing_or_foreign_file_is_a_typed_error(tmp_path: Path) -> None:

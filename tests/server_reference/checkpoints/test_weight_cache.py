@@ -28,6 +28,13 @@ class Source:
 
         return cached_weights(self.path, {"shapes": [1, (2, 3)]}, convert, name=str(dtype)[6:])
 
+    def of_folder(self, files: list[Path]) -> None:
+        def convert() -> dict[str, Tensor]:
+            self.conversions += 1
+            return some_weights(SMALL)
+
+        cached_weights(self.path.parent, {}, convert, name="int8", files=files)
+
     def cached(self) -> Path:
         [path] = self.cache.rglob("*.weights")
         return path
@@ -95,6 +102,49 @@ def test_a_source_that_changed_is_converted_again_in_place(source: Source) -> No
 
     assert source.conversions == 2
     assert source.cached().exists()
+
+
+def test_a_source_whose_time_was_set_back_is_converted_again(source: Source) -> None:
+    """As copying another model over it does, which has the same size."""
+    before = source.path.stat()
+    source.weights()
+    source.path.write_bytes(b"WEIGHTS")
+    os.utime(source.path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    source.weights()
+
+    assert source.path.stat().st_mtime_ns == before.st_mtime_ns
+    assert source.conversions == 2
+
+
+def test_a_source_that_another_file_took_the_place_of_is_converted_again(source: Source) -> None:
+    before = source.path.stat()
+    source.weights()
+    other = source.path.with_suffix(".new")
+    other.write_bytes(b"WEIGHTS")
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(source.path)
+
+    source.weights()
+
+    assert source.conversions == 2
+
+
+@pytest.mark.parametrize("changed", [0, 1])
+def test_a_folder_is_converted_again_when_one_of_its_files_changed(
+    source: Source, tmp_path: Path, changed: int
+) -> None:
+    files = [tmp_path / "1.safetensors", tmp_path / "2.safetensors"]
+    for file in files:
+        file.write_bytes(b"a")
+
+    source.of_folder(files)
+    source.of_folder(files)
+    assert source.conversions == 1
+    files[changed].write_bytes(b"b")
+    source.of_folder(files)
+
+    assert source.conversions == 2
 
 
 def _flip_last(content: bytes) -> bytes:

@@ -110,6 +110,21 @@ def test_log_probabilities_come_with_the_next_text(replica):
     assert replica.asked[0].params.logprobs == 0
 
 
+def test_log_probabilities_are_told_apart_for_a_call_and_the_text_after_it(replica):
+    call = '<tool_call>{"name": "at", "arguments": {}}'
+    replica.says = [["Look. ", call[:20], call[20:], "</tool", "_call>", "\nb", ""]]
+    replica.told = [TokenLogprob(token_id=65, logprob=-1.0)]
+
+    events = run(a_pipeline(replica), a_request(tools=(AT,), logprobs=0))
+
+    texts = [event for event in events if isinstance(event, TextDelta)]
+    assert [(one.text, len(one.logprobs), one.num_of_calls) for one in texts] == [
+        ("Look.", 1, 0),
+        ("\nb", 5, 4),
+        ("", 1, 0),
+    ]
+
+
 @pytest.mark.parametrize(
     ("deadline", "left"), [(None, None), (100.0, 100.0)], ids=["for-ever", "a-while"]
 )
