@@ -25,7 +25,7 @@ def token_logprobs(logits: Tensor, tokens: Tensor, num_top: Sequence[int]) -> li
             by id.
     """
     # Row by row: several threads share out the sum of a single row, but none of several rows.
-    total = torch.cat([row.logsumexp(-1, keepdim=True) for row in logits.split(1)])
+    total = torch.cat([row.logsumexp(-1, keepdim=True) for row in torch.split(logits, 1)])
     own = (logits.gather(1, tokens[:, None]) - total)[:, 0].tolist()
     most = min(max(num_top, default=0), logits.shape[-1])
     tops: list[list[tuple[int, float]]] = [[] for _ in own]

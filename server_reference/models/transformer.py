@@ -312,7 +312,9 @@ _IN_ONE_THREAD = 16_384  # numbers: torch may share out more
 
 def _by_few_rows(activate: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """So few that one thread has them: where two meet in a row, it is computed otherwise."""
-    return torch.cat([activate(some) for some in x.split(max(1, _IN_ONE_THREAD // x.shape[1]))])
+    return torch.cat(
+        [activate(some) for some in torch.split(x, max(1, _IN_ONE_THREAD // x.shape[1]))]
+    )
 
 
 def _check(
