@@ -201,7 +201,7 @@ class Admission:
         if lack > 0 and any(step.freed_after for step in self._books.in_flight):
             return []  # enough have made way, as soon as that step has run
         candidates = sorted(self._books.running.values(), key=_arrival)[1:]
-        candidates = [one for one in candidates if one.tenant != tenant and _has_run(one)]
+        candidates = [one for one in candidates if _has_run(one)]
         victims: list[Sequence] = []
         while lacks_slot or lack > 0:
             above = slots if lacks_slot else held

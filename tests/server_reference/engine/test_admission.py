@@ -131,6 +131,36 @@ def test_blocks_that_a_prompt_in_chunks_needs_yet_are_no_other_tenants():
     assert list(scheduler.running) == ["s0"], "of 20 blocks s0 is promised 15, and s1 needs 7"
 
 
+def copies(count, num_prompt, **options):
+    return [a_sequence(number, num_prompt, token=7, **options) for number in range(count)]
+
+
+def test_of_shared_blocks_only_the_last_holder_makes_room():
+    """Each of four holds 8 blocks that all share and 1 of its own; 4 are free, and 6 are needed."""
+    scheduler = a_scheduler(num_blocks=16, max_step_tokens=64, max_prefill_share=64)
+    model = Simulation(scheduler)
+    model.add(*copies(4, 33, max_tokens=30, tenant="many"))
+    model.step()
+    model.step()
+    model.add(a_sequence(9, 24, tenant="few"))
+
+    model.step()
+
+    assert list(scheduler.running) == ["s0", "s1", "s9"]
+    assert scheduler.preemptions == 2
+
+
+def test_a_shared_block_is_given_back_once_when_all_that_share_it_end():
+    scheduler = a_scheduler(num_blocks=24, max_step_tokens=64, max_prefill_share=64)
+    model = Simulation(scheduler)
+    for number in range(4):
+        run(model, [a_sequence(900 + number, max_tokens=24)])
+
+    run(model, copies(8, 41, max_tokens=24))
+
+    assert scheduler.preemptions == 0
+
+
 def test_one_that_does_not_fit_lets_others_pass_but_not_for_ever():
     """A head that waits for blocks must neither block others nor starve (vllm#33499)."""
     scheduler = a_scheduler(num_blocks=12)
