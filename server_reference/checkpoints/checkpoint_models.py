@@ -41,7 +41,10 @@ def config_of(checkpoint: Checkpoint) -> ModelConfig:
     if "full_attention" in ropes or "sliding_attention" in ropes:
         near, ropes = ropes.nested("sliding_attention"), ropes.nested("full_attention")
         if near.text("rope_type", "default") != "default":
-            raise ModelFileError(f"{fields.path} scales the rope of its windowed layers")
+            raise ModelFileError(
+                f"{fields.path} scales the rope of its windowed layers, which is not supported; "
+                "take another model"
+            )
         local = near.number("rope_theta", 10_000.0)
     return families.measures(
         _with_windows(fields, family),
@@ -60,8 +63,8 @@ def _family(checkpoint: Checkpoint) -> Family:
     family = str(name).removesuffix("ForCausalLM").lower()
     if family not in FAMILIES or not str(name).endswith("ForCausalLM"):
         raise ModelFileError(
-            f"{checkpoint.config.path} names the architecture {name!r}; supported are those for "
-            f"causal language models of {', '.join(FAMILIES)}"
+            f"{checkpoint.config.path} names the architecture {name!r}; take a causal language "
+            f"model of {', '.join(FAMILIES)}"
         )
     return FAMILIES[family]
 
@@ -78,13 +81,13 @@ def _refuse_unsupported(fields: Metadata, family: Family) -> None:
     if share != 1:
         raise ModelFileError(
             f"{fields.path}: partial_rotary_factor is {share}; only rope over whole heads is "
-            "supported"
+            "supported: take another model"
         )
     known = _ACTIVATIONS[family.is_gemma]
     activation = fields.text("hidden_activation", fields.text("hidden_act", known[0]))
     if activation not in known:
         raise ModelFileError(
-            f"{fields.path}: the activation is {activation!r}; {known[0]!r} is supported"
+            f"{fields.path}: the activation is {activation!r}; take a model whose is {known[0]!r}"
         )
 
 
@@ -98,7 +101,7 @@ def _with_windows(fields: Metadata, family: Family) -> Metadata:
         kinds = sorted(set(map(str, types)))
         if not set(kinds) <= {"sliding_attention", "full_attention"}:
             raise ModelFileError(
-                f"{fields.path}: layer_types has the kinds {kinds}; supported are "
+                f"{fields.path}: layer_types has the kinds {kinds}; take a model of "
                 "'full_attention' and 'sliding_attention'"
             )
         values["sliding_window_pattern"] = [one == "sliding_attention" for one in types]
@@ -144,7 +147,7 @@ def _shape(path: Path, file: Any, name: str) -> tuple[int, ...]:
     tensor = file.get_slice(name)
     if tensor.get_dtype() not in _DTYPES:
         raise ModelFileError(
-            f"{path}: tensor {name!r} is of type {tensor.get_dtype()}; "
-            f"{', '.join(_DTYPES)} can be read"
+            f"{path}: tensor {name!r} is of type {tensor.get_dtype()}; take the model in one of "
+            f"{', '.join(_DTYPES)}"
         )
     return tuple(tensor.get_shape())

@@ -153,7 +153,8 @@ def rope_scaling(path: Path, fields: Metadata, *, max_context: int) -> RopeScali
         return None
     if kind not in get_args(RopeKind):
         raise ModelFileError(
-            f"{path}: the rope kind {kind!r} is not supported; {', '.join(get_args(RopeKind))} are"
+            f"{path}: the rope kind {kind!r} is not supported; take a model whose is "
+            f"{', '.join(get_args(RopeKind))}, or not scaled"
         )
     original = fields.number("original_max_position_embeddings", max_context)
     longer = max_context / original if kind == "yarn" and original else None
@@ -224,6 +225,24 @@ _TENSORS = {
 _WITH_POST_NORMS = {"mlp_norm": ("ffn_norm", "pre_feedforward_layernorm")}
 
 
+_FUSED = "{} in one tensor cannot be read; convert the model again with {} apart"
+_EXPERTS = "mixtures of experts are not supported; take a dense model"
+_IMAGES = "models that see or hear are not supported; take one of text only"
+# What is known of tensors that have no place, by a part of their names; the first is told.
+_NOT_SUPPORTED = {
+    "attn_qkv": _FUSED.format("queries, keys and values", "attn_q, attn_k and attn_v"),
+    "qkv_proj": _FUSED.format("queries, keys and values", "q_proj, k_proj and v_proj"),
+    "gate_up_proj": _FUSED.format("gate and up", "gate_proj and up_proj"),
+    "_exps": _EXPERTS,
+    "ffn_gate_inp": _EXPERTS,
+    "expert": _EXPERTS,
+    "vision": _IMAGES,
+    "multi_modal": _IMAGES,
+    "lora_": "adapters are not supported; merge it into its model",
+    ".bias": "biases there are not supported; take a model without them",
+}
+
+
 def parts_of(
     path: Path,
     config: ModelConfig,
@@ -268,13 +287,15 @@ def _check(
     needed = {part.tensor for part in parts}
     extra, missing = shapes.keys() - needed - ignored, needed - shapes.keys()
     if extra:
+        found = [words for mark, words in _NOT_SUPPORTED.items() if any(mark in x for x in extra)]
         raise ModelFileError(
             f"{path} has {len(extra)} tensors that a model of its family has no place for "
-            f"({_first(extra)})"
+            f"({_first(extra)}): {found[0] if found else 'take a model without them'}"
         )
     if missing:
         raise ModelFileError(
-            f"{path} lacks {len(missing)} tensors that are needed to run it ({_first(missing)})"
+            f"{path} lacks {len(missing)} tensors that are needed to run it ({_first(missing)}); "
+            "fetch it again, or convert it again"
         )
     for part in parts:
         if shapes[part.tensor] != part.shape:

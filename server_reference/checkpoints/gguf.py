@@ -163,7 +163,8 @@ class GgufFile:
     Opening reads the header and checks that every tensor lies inside the file.
 
     Raises:
-        GgufError: The file is missing, no GGUF file, of an unknown version, or cut short.
+        GgufError: The file is missing, no GGUF file, of an unknown version, cut short, or only
+            a part of a model.
     """
 
     def __init__(self, path: Path) -> None:
@@ -172,6 +173,7 @@ class GgufFile:
         cursor = _Cursor(path, self._data)
         num_tensors, num_values = _preamble(path, cursor)
         self.metadata = Metadata(path, dict(_values(cursor, num_values)))
+        _refuse_parts(self.metadata)
         infos = [_tensor_info(cursor) for _ in range(num_tensors)]
         alignment = self.metadata.integer("general.alignment", 32)
         if alignment < 1:
@@ -284,8 +286,23 @@ def _preamble(path: Path, cursor: _Cursor) -> tuple[int, int]:
         raise GgufError(f"{path} is not a GGUF file: it begins with {magic!r}, not b'GGUF'")
     version = cursor.count("I")
     if version not in _VERSIONS:
-        raise GgufError(f"{path} is GGUF version {version}; versions 2 and 3 can be read")
+        raise GgufError(
+            f"{path} is GGUF version {version}, or of a big-endian machine; versions 2 and 3 of "
+            "little-endian ones can be read: convert the model again"
+        )
     return cursor.count(), cursor.count()
+
+
+def _refuse_parts(metadata: Metadata) -> None:
+    path, kind = metadata.path, metadata.text("general.type", "model")
+    count = metadata.integer("split.count", 1)
+    if count > 1:
+        raise GgufError(
+            f"{path} is one of {count} files of a model; join them with llama.cpp's "
+            "llama-gguf-split --merge"
+        )
+    if kind != "model":
+        raise GgufError(f"{path} holds no model but {kind!r}; give the path of a model's file")
 
 
 def _values(cursor: _Cursor, count: int) -> Iterator[tuple[str, Value]]:

@@ -56,7 +56,7 @@ def config_of(file: GgufFile) -> ModelConfig:
     family = FAMILIES.get(architecture)
     if family is None or architecture == "mistral":  # whose files are of `llama`
         raise GgufError(
-            f"{file.path} holds a model of the architecture {architecture!r}; supported are "
+            f"{file.path} holds a model of the architecture {architecture!r}; take one of "
             f"{', '.join(sorted(FAMILIES.keys() - {'mistral'}))}"
         )
     vocabulary = file.tensors.get("token_embd.weight")
@@ -96,7 +96,7 @@ def _refuse_partial_rope(file: GgufFile, architecture: str, head_dim: int) -> No
     if rotated != head_dim:
         raise GgufError(
             f"{file.path} rotates {rotated} of the {head_dim} values of a head; only rope over "
-            "whole heads is supported"
+            "whole heads is supported: take another model"
         )
 
 

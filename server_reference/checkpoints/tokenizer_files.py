@@ -58,8 +58,8 @@ def gguf_tokenizer(file: GgufFile) -> BpeTokenizer:
             backend = _over_characters(file, tokens, kinds)
         case _:
             raise GgufError(
-                f"{file.path} has a tokenizer of kind {kind!r}; supported are 'gpt2' (byte-level "
-                "BPE) and 'llama' (SentencePiece)"
+                f"{file.path} has a tokenizer of kind {kind!r}; take a model with 'gpt2' "
+                "(byte-level BPE) or 'llama' (SentencePiece)"
             )
     added = [text for text, its in zip(tokens, kinds, strict=True) if its == TokenKind.USER_DEFINED]
     backend.add_tokens([AddedToken(text, normalized=False) for text in added if text])
@@ -90,7 +90,10 @@ def gguf_token_id(file: GgufFile, name: str) -> int | None:
 def _over_bytes(file: GgufFile, tokens: list[str], cut: str) -> Backend:
     if cut not in _CUTS:
         known = ", ".join(_CUTS)
-        raise GgufError(f"{file.path} has the pre-tokenizer {cut!r}; supported are {known}")
+        raise GgufError(
+            f"{file.path} has the pre-tokenizer {cut!r}; supported are {known}: take the model as "
+            "a folder, whose tokenizer.json is used as it is"
+        )
     merges = [_pair(file, merge) for merge in file.metadata.texts("tokenizer.ggml.merges")]
     backend = _backend(file, tokens, merges, ignore_merges=cut in _WHOLE_WORDS)
     steps: list[pre_tokenizers.PreTokenizer] = [
@@ -158,13 +161,15 @@ def checkpoint_tokenizer(checkpoint: Checkpoint) -> BpeTokenizer:
     source = checkpoint.json(path.name)
     if not source:
         raise ModelFileError(
-            f"{checkpoint.folder} has no tokenizer.json; other kinds of tokenizer cannot be read"
+            f"{checkpoint.folder} has no tokenizer.json, and other kinds of tokenizer cannot be "
+            "read; transformers makes one: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
         )
     backend = _from_json(checkpoint, source)
     decoder = repr(backend.decoder)
     if "ByteLevel" not in decoder and "ByteFallback" not in decoder:
         raise ModelFileError(
-            f"{path} decodes by {decoder[:60]}; supported are ByteLevel and ByteFallback"
+            f"{path} decodes by {decoder[:60]}; supported are ByteLevel and ByteFallback: take a "
+            "model with one of these"
         )
     tokens, kinds = _vocabulary(path, backend)
     ids = backend.get_vocab(with_added_tokens=True)
