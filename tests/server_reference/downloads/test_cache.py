@@ -49,3 +49,20 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
 
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_writer_left_is_removed_and_what_is_being_written_is_not(
+    tmp_path: Path,
+) -> None:
+    """An engine that is killed whenever it loads would fill the disk."""
+    path = tmp_path / "file"
+    (tmp_path / ".file-killed.part").write_bytes(b"half")
+    (tmp_path / ".other-killed.part").write_bytes(b"half")
+
+    with atomic_writer(path) as outer:
+        with atomic_writer(path) as inner:
+            inner.write(b"inner")
+        outer.write(b"outer")
+
+    assert path.read_bytes() == b"outer"
+    assert sorted(one.name for one in tmp_path.iterdir()) == [".other-killed.part", "file"]
