@@ -84,10 +84,7 @@ def measures(
     _check_most(fields, "max_position_embeddings", _MOST_CONTEXT)
     windows = _windows(fields, family)
     gemma = _gemma(fields, hidden_size, head_dim) if family.is_gemma else {}
-    if scaling is not None and scaling.kind == "yarn" and not rope_theta > 1:
-        raise ModelFileError(
-            f"{fields.path}: rope_theta must be above 1 for yarn, not {rope_theta}"
-        )
+    _check_yarn(fields, scaling, rope_theta)
     with _about(fields.path):
         return ModelConfig(
             num_layers=fields.integer("num_hidden_layers"),
@@ -117,6 +114,13 @@ def _check_most(fields: Metadata, name: str, most: int) -> None:
         raise ModelFileError(
             f"{fields.path}: {name} is {fields.integer(name):,}, where at most {most:,} can be; "
             "fetch the file again"
+        )
+
+
+def _check_yarn(fields: Metadata, scaling: RopeScaling | None, rope_theta: float) -> None:
+    if scaling is not None and scaling.kind == "yarn" and not rope_theta > 1:
+        raise ModelFileError(
+            f"{fields.path}: rope_theta must be above 1 for yarn, not {rope_theta}"
         )
 
 

@@ -164,8 +164,7 @@ class EngineProcess:
             ready = await link.load()
             self._capacity, self.notes = ready.capacity, tuple(ready.notes)
         except FrameError as error:
-            reason = _unreadable(error)
-            await link.end(reason)
+            await link.end(reason := _unreadable(error))
             raise EngineStartError(reason) from error
         except BaseException:
             await link.end("the engine was stopped while it loaded")
@@ -306,9 +305,9 @@ class _Link:
 
     async def end(self, reason: str) -> None:
         """End the process, kindly first, and fail what was under way."""
+        why = f"{reason}; send the request again in a few seconds"
         for opened in self._open.values():
-            error = f"{reason}; send the request again in a few seconds"
-            last = replace(opened.latest, text="", finish_reason="error", error=error)
+            last = replace(opened.latest, text="", finish_reason="error", error=why)
             opened.updates.put_nowait(last)
         self._open.clear()
         for asked in self._explain:
