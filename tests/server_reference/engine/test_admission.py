@@ -150,6 +150,23 @@ def test_of_shared_blocks_only_the_last_holder_makes_room():
     assert scheduler.preemptions == 2
 
 
+def test_nobody_makes_room_in_vain():
+    """Two more blocks are to stay free, so that three would have to go, and still not suffice."""
+    scheduler = a_scheduler(
+        num_blocks=16, watermark=0.125, max_step_tokens=64, max_prefill_share=64
+    )
+    model = Simulation(scheduler)
+    model.add(*copies(4, 33, max_tokens=30, tenant="many"))
+    model.step()
+    model.step()
+    model.add(a_sequence(9, 24, tenant="few"))
+
+    model.step()
+
+    assert len(scheduler.running) == 4
+    assert scheduler.preemptions == 0
+
+
 def test_a_shared_block_is_given_back_once_when_all_that_share_it_end():
     scheduler = a_scheduler(num_blocks=24, max_step_tokens=64, max_prefill_share=64)
     model = Simulation(scheduler)

@@ -51,9 +51,11 @@ def test_the_newest_beyond_a_limit_are_refused(max_queued, max_tokens, refused):
     assert ids(queue.overflow(max_queued, max_tokens)) == refused
 
 
-def test_who_floods_the_queue_is_refused_not_who_comes_last():
+@pytest.mark.parametrize("at", [pytest.param(-1, id="first"), pytest.param(9, id="last")])
+def test_who_floods_the_queue_is_refused_whenever_another_came(at):
     flood = [a_sequence(number, tenant="flood") for number in range(4)]
-    queue = a_queue(*flood, a_sequence(4, tenant="quiet"))
+    quiet = a_sequence(at, tenant="quiet")
+    queue = a_queue(*sorted([*flood, quiet], key=lambda sequence: sequence.arrival))
 
     assert ids(queue.overflow(3)) == ["s2", "s3"]
 
