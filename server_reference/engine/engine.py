@@ -246,17 +246,17 @@ class Engine:
             self._remove(output.sequence)
         self._in_flight = None
         self.failed_steps = 0
-        self._time(flight, now)
+        self._time(flight.step, now)
 
-    def _time(self, flight: Flight, now: float) -> None:
+    def _time(self, step: Step, now: float) -> None:
         """Note what a step took: since the one before, where they overlapped."""
-        step, num_decodes = flight.step, flight.batch.num_decodes
         step.duration = now - max(step.begun, self._finished)
         self._finished = now
         if self._pace is not None:
-            num_tokens = step.num_tokens - num_decodes
             self._pace.observe(
-                num_decodes=num_decodes, num_prefill_tokens=num_tokens, duration=step.duration
+                num_decodes=step.num_decodes,
+                num_prefill_tokens=step.num_prefill_tokens,
+                duration=step.duration,
             )
 
     def _judge(self, drawn: Drawn) -> int:

@@ -38,7 +38,6 @@ def test_tokens_and_positions_lie_end_to_end(batch):
     assert batch.token_ids.tolist() == [14, 21, 22, 23]
     assert batch.positions.tolist() == [4, 1, 2, 3]
     assert batch.query_start.tolist() == [0, 1, 4]
-    assert batch.num_decodes == 1
 
 
 def test_each_token_has_its_slot(batch):
