@@ -136,7 +136,7 @@ class _NoTransformer:
         self._logits = torch.zeros(1, config.vocab_size)
 
     def hidden(self, token_ids: Any, positions: Any, attend: Any) -> Any:
-        return torch.empty(len(token_ids), 1)
+        return torch.zeros(len(token_ids), 1)
 
     def logits(self, hidden: Any) -> Any:
         return self._logits.expand(len(hidden), -1)

@@ -30,6 +30,8 @@ class Batch:
         slots: Where each one's key and value go, `[num_tokens]`.
         query_start: First row of each sequence, and the end, `[num_seqs + 1]`.
         context_lens: Tokens in the cache, these included, `[num_seqs]`.
+        targets: Tokens that each sequence is known to have, `[num_seqs]`: those that its prompt
+            still lacks included.
         block_table: KV blocks of each sequence, `[num_seqs, max_blocks_per_seq]`. Past
             its last block a row repeats its first one: safe to read, to be masked.
         rows: `Sequence.row` of each sequence, `[num_seqs]`.
@@ -49,6 +51,7 @@ class Batch:
     slots: NDArray[np.int64]
     query_start: NDArray[np.int64]
     context_lens: NDArray[np.int64]
+    targets: NDArray[np.int64]
     block_table: NDArray[np.int64]
     rows: NDArray[np.int64]
     owners: list[tuple[int, int]]
@@ -90,6 +93,10 @@ class BatchBuilder:
         lens.cumsum(out=query_start[1:])
         wanted = np.array(reach) & _array([s.params.max_tokens for s in sequences]).astype(bool)
 
+        targets = starts + lens
+        for at in [at for at, is_reached in enumerate(reach) if not is_reached]:
+            targets[at] = sequences[at].target
+
         owner = np.repeat(np.arange(len(entries)), lens)  # the sequence of every row
         positions = np.arange(query_start[-1]) + (starts - query_start[:-1])[owner]
         blocks, offsets = np.divmod(positions, self._block_size)
@@ -101,6 +108,7 @@ class BatchBuilder:
             slots=self._blocks[rows[owner], blocks] * self._block_size + offsets,
             query_start=query_start,
             context_lens=starts + lens,
+            targets=targets,
             block_table=self._blocks[rows, :widest],
             rows=rows,
             owners=[(sequence.arrival, sequence.preemptions) for sequence in sequences],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import compress, groupby, pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -106,8 +106,7 @@ class TorchAttention:
         self._cache.begin(batch)
         starts = batch.positions[batch.query_start[:-1]].tolist()
         spans = list(zip(starts, batch.context_lens.tolist(), strict=True))
-        few = [stop - start <= _FEW for start, stop in spans]
-        self._mirror.keep(set(compress(batch.owners, few)))
+        self._mirror.keep(set(batch.owners))
         members = sorted(self._member(batch, at, *span) for at, span in enumerate(spans))
         self._groups, orders = [], [np.empty(0, dtype=np.int64)]
         for _, alike in groupby(members, key=lambda member: member.query_len):
@@ -129,10 +128,12 @@ class TorchAttention:
         return out if self._rows is None else out.index_select(0, self._back)
 
     def _member(self, batch: Batch, at: int, start: int, stop: int) -> _Member:
-        query_len = stop - start
+        query_len, whole = stop - start, int(batch.targets[at])
+        region = self._mirror.region(
+            batch.owners[at], start, stop, batch.block_table[at], whole=whole
+        )
         if query_len > _FEW:
-            return _Member(query_len, 0, -1 - at, at, start, None)  # alone
-        region = self._mirror.region(batch.owners[at], start, stop, batch.block_table[at])
+            return _Member(query_len, 0, -1 - at, at, start, region)  # alone
         if region is None:
             return _Member(query_len, 0, self._num_blocks(stop).bit_length(), at, start, None)
         return _Member(query_len, region.size, region.offset, at, start, region)
@@ -163,6 +164,9 @@ class TorchAttention:
                 is_even = query_len == 1 and least + 1 == stop
                 own = None if is_prompt or is_even else mask[begin:end, ..., first:stop]
                 views[window] = first, own
+            for member in members[begin:end]:
+                if member.region is not None:
+                    self._mirror.clean(member.region, stop)
             blocks = batch.block_table[chosen[begin:end], : self._num_blocks(stop)]
             row, region = first_row + begin * query_len, members[begin].region
             self._groups.append(_Group(row, end - begin, query_len, stop, blocks, region, views))

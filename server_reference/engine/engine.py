@@ -254,7 +254,11 @@ class Engine:
         step.duration = now - max(step.begun, self._finished)
         self._finished = now
         if self._pace is not None:
-            self._pace.observe(step)
+            self._pace.observe(
+                num_decodes=step.num_decodes,
+                num_prefill_tokens=step.num_prefill_tokens,
+                duration=step.duration,
+            )
 
     def _judge(self, drawn: Drawn) -> int:
         """How many drafts were wrong; the speculator learns from it."""

@@ -28,12 +28,14 @@ Owner = tuple[int, int]
 class Region:
     """A piece of the mirror: 64 tokens times a power of two, at a multiple of its size.
 
-    Its first `num_valid` tokens are those of the owner's blocks; none is another's.
+    Its first `num_valid` tokens are those of the owner's blocks; up to `num_clean` none is
+    another's.
     """
 
     offset: int
     size: int
     num_valid: int = 0
+    num_clean: int = 0
 
 
 class KvMirror:
@@ -61,6 +63,7 @@ class KvMirror:
         self.v = torch.empty(shape, dtype=cache.k.dtype)
         self._cache = cache
         self._held: dict[Owner, Region] = {}
+        self._latest: Container[Owner] = ()
         self._free: dict[int, set[int]] = {}  # offsets by size
         sizes = [_LEAST << bit for bit in range(64) if num_tokens // _LEAST >> bit & 1]
         start = 0
@@ -71,30 +74,38 @@ class KvMirror:
         self._rows: Tensor | None = None
 
     def keep(self, owners: Container[Owner]) -> None:
-        """Take back the regions of all other owners, among them all that write to blocks only."""
-        for owner in [owner for owner in self._held if owner not in owners]:
+        """Begin a step of these owners; whoever misses two in a row loses its region."""
+        stale = [one for one in self._held if one not in owners and one not in self._latest]
+        for owner in stale:
             self._release(owner)
+        self._latest = owners
 
     def region(
-        self, owner: Owner, start: int, stop: int, table: NDArray[np.int64]
+        self, owner: Owner, start: int, stop: int, table: NDArray[np.int64], *, whole: int = 0
     ) -> Region | None:
         """Where the owner's tokens before `start` are and those up to `stop` will be written.
 
         What is missing is copied from the blocks of `table`. `None`: there is no room.
+
+        Args:
+            whole: Tokens that it is known to have before long.
         """
         region = self._held.get(owner)
         if region is None or region.size < stop:
-            if region is not None:
-                self._release(owner)
-            region = self._take(max(_LEAST, 1 << (stop - 1).bit_length()))
+            region = self._grown(owner, max(stop, whole)) or self._grown(owner, stop)
             if region is None:
                 return None
-            self._held[owner] = region
-            for array in (self.k, self.v):  # a masked NaN is a NaN once multiplied by 0
-                array[:, region.offset + start : region.offset + region.size] = 0
         self._fill(region, start, table)
         region.num_valid = stop
+        region.num_clean = max(stop, region.num_clean)
         return region
+
+    def clean(self, region: Region, stop: int) -> None:
+        """Have numbers up to `stop`: a masked NaN is a NaN once multiplied by 0."""
+        if region.num_clean < stop:
+            begin, region.num_clean = region.num_clean, min(region.size, stop + _LEAST)
+            for array in (self.k, self.v):
+                array[:, region.offset + begin : region.offset + region.num_clean] = 0
 
     def begin(self, rows: NDArray[np.int64], slots: NDArray[np.int64], num_rows: int) -> None:
         """Take the rows, of `num_rows`, that `store` writes in every layer, and their places."""
@@ -132,6 +143,30 @@ class KvMirror:
         for array, cache in ((self.k, self._cache.k), (self.v, self._cache.v)):
             tokens = cache.index_select(1, blocks).flatten(1, 2)[:, at - first * block_size :]
             array[:, region.offset + at : region.offset + start] = tokens[:, : start - at]
+
+    def _grown(self, owner: Owner, num_tokens: int) -> Region | None:
+        """A region of its own for an owner, or its own in place or copied; `None`: no room."""
+        size, old = max(_LEAST, 1 << (num_tokens - 1).bit_length()), self._held.get(owner)
+        while old is not None and old.size < size:
+            behind, free = old.offset + old.size, self._free.get(old.size, set())
+            if old.offset & old.size or behind not in free:
+                break
+            free.remove(behind)
+            old.size *= 2
+        if old is not None and old.size >= size:
+            return old
+        region = self._take(size)
+        if old is not None:
+            if region is not None:
+                region.num_valid = region.num_clean = old.num_valid
+                for array in (self.k, self.v):
+                    tokens = array[:, old.offset : old.offset + old.num_valid]
+                    array[:, region.offset : region.offset + old.num_valid] = tokens
+            self._release(owner)
+            region = region or self._take(size)  # from blocks then
+        if region is not None:
+            self._held[owner] = region
+        return region
 
     def _take(self, size: int) -> Region | None:
         found = min((each for each, free in self._free.items() if free and each >= size), default=0)

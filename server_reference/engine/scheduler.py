@@ -128,12 +128,15 @@ class Scheduler(Books):
         """Choose the next step's work and take the blocks that it writes."""
         plan = Plan(self.max_step_tokens)
         prefills, drafting = self._decode(plan)
+        num_decodes, budget = len(plan.entries), plan.budget
         if prefills or self.waiting.lines:
             self._prefill(prefills, plan)
+        num_prefill_tokens = max(0, budget - plan.budget)  # where a decode made way, less
         for sequence in drafting:
             self._draft(sequence, plan)
         self.steps += 1
         step = plan.step()
+        step.num_decodes, step.num_prefill_tokens = num_decodes, num_prefill_tokens
         if step.scheduled:
             self.in_flight.append(step)
         self._trace.note(self.steps, self._now, step, plan, self.waiting)

@@ -44,12 +44,16 @@ class Step:
     Attributes:
         freed_after: Block tables of sequences that left while this step, which writes to
             them, was in flight; they are free once it is committed.
+        num_decodes: Sequences that go on with a token each, drafts left out.
+        num_prefill_tokens: Tokens of all others.
         begun: When it was taken up, in seconds of the engine's clock.
         duration: Seconds that it took; whoever ran it says so.
     """
 
     scheduled: list[Scheduled]
     freed_after: list[list[int]] = field(default_factory=list)
+    num_decodes: int = 0
+    num_prefill_tokens: int = 0
     begun: float = 0.0
     duration: float | None = None
 

@@ -45,8 +45,10 @@ def test_past_its_tokens_a_region_is_clear_of_what_another_left():
     mirror.v.fill_(torch.nan)
 
     region = mirror.region((0, 0), 3, 4, TABLE)
+    mirror.clean(region, 60)
 
-    assert a_view(mirror, region, 0, 64) == [0, 1, 2] + 61 * [0]
+    assert a_view(mirror, region, 0, 3) == [0, 1, 2]
+    assert a_view(mirror, region, 4, 60) == 56 * [0]  # its owner writes the fourth
 
 
 def test_what_a_region_lacks_is_copied_and_nothing_else():
@@ -67,14 +69,64 @@ def test_an_owner_that_outgrows_its_region_moves_to_one_of_twice_the_size():
     region = mirror.region((0, 0), 64, 65, TABLE)
 
     assert region.size == 128
-    assert a_view(mirror, region, 0, 64) == list(range(64))
+    assert a_view(mirror, region, 0, 63) == list(range(63))
+
+
+def test_it_grows_where_it_is_if_there_is_room():
+    mirror = a_mirror()
+    before = mirror.region((0, 0), 63, 64, TABLE)
+    mirror.k[:, : before.size] += 0.5
+    mirror.v[:, : before.size] -= 0.5
+
+    region = mirror.region((0, 0), 64, 130, TABLE)
+
+    assert (region.offset, region.size) == (0, 256)
+    assert a_view(mirror, region, 0, 3) == [0.5, 1.5, 2.5]  # not copied again
+
+
+def test_else_it_takes_along_what_it_has():
+    mirror = a_mirror(512)
+    for owner in range(2):
+        before = mirror.region((owner, 0), 63, 64, TABLE)
+    mirror.k[:, before.offset :] += 0.5
+    mirror.v[:, before.offset :] -= 0.5
+
+    region = mirror.region((1, 0), 64, 65, TABLE)
+
+    assert (region.offset, region.size) == (128, 128)
+    assert a_view(mirror, region, 0, 3) == [0.5, 1.5, 2.5]
+
+
+def test_a_prompt_gets_a_region_for_all_of_it_where_there_is_room():
+    mirror = a_mirror(512)
+
+    mirror.region((0, 0), 0, 60, TABLE)
+
+    sizes = [mirror.region((at, 0), 0, 60, TABLE, whole=250).size for at in (1, 2)]
+
+    assert sizes == [256, 64]
+
+
+def test_who_misses_one_step_keeps_its_region():
+    mirror = a_mirror()
+    mirror.keep({(0, 0)})
+    first = mirror.region((0, 0), 8, 9, TABLE)
+
+    mirror.keep({(1, 0)})
+    mirror.keep({(0, 0)})
+    assert mirror.region((0, 0), 9, 10, TABLE) is first
+
+    mirror.keep({(1, 0)})
+    mirror.keep({(1, 0)})
+    assert mirror.region((0, 0), 10, 11, TABLE) is not first
 
 
 def test_another_stay_of_a_sequence_finds_nothing_of_the_one_before():
     mirror = a_mirror()
     mirror.region((0, 0), 8, 9, TABLE)
 
-    mirror.keep({(0, 1)})
+    for _ in range(2):
+        mirror.keep({(0, 1)})
     region = mirror.region((0, 1), 8, 9, TABLE[[50, 51, 52]])
 
     assert a_view(mirror, region, 0, 8) == list(range(200, 208))
@@ -102,7 +154,8 @@ def test_what_is_taken_back_grows_together_again():
     for at in range(4):
         mirror.region((at, 0), 0, 1, TABLE)
 
-    mirror.keep({})
+    for _ in range(2):
+        mirror.keep(set())
 
     assert mirror.region((9, 0), 0, 256, TABLE).size == 256
 

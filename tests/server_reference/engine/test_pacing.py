@@ -5,21 +5,13 @@ from __future__ import annotations
 import pytest
 
 from server_reference.engine.pacing import PrefillPace
-from server_reference.engine.step import Scheduled, Step
-from tests.server_reference.engine.simulation import a_sequence
 
 
-def a_step(*, num_decodes=0, num_drafts=0, num_prompt_tokens=0, duration):
-    decode = Scheduled(a_sequence(0), 8, 1 + num_drafts, True, num_drafts)
-    prompts = [Scheduled(a_sequence(1), 0, num_prompt_tokens)] if num_prompt_tokens else []
-    return Step([decode] * num_decodes + prompts, duration=duration)
-
-
-def a_pace(decode=0.040, token=0.001, num_drafts=0):
+def a_pace(decode=0.040, token=0.001):
     pace = PrefillPace()
     for _ in range(20):
-        pace.observe(a_step(num_prompt_tokens=100, duration=100 * token))
-        pace.observe(a_step(num_decodes=8, num_drafts=num_drafts, duration=decode))
+        pace.observe(num_decodes=0, num_prefill_tokens=100, duration=100 * token)
+        pace.observe(num_decodes=8, num_prefill_tokens=0, duration=decode)
     return pace
 
 
@@ -33,21 +25,10 @@ def test_a_mixed_step_lasts_at_most_the_stretch():
 
 def test_it_learns_from_mixed_steps_too():
     pace = a_pace()
-    for _ in range(20):
-        pace.observe(a_step(num_decodes=8, num_prompt_tokens=32, duration=0.040 + 32 * 0.0005))
+    for _ in range(15):
+        pace.observe(num_decodes=8, num_prefill_tokens=32, duration=0.040 + 32 * 0.0005)
 
     assert pace.limit() == pytest.approx(0.8 * 80, abs=2)
-
-
-@pytest.mark.parametrize("num_drafts", [1, 7])
-def test_guesses_are_the_decodes_and_no_prompt(num_drafts):
-    """A step with both would teach that prompt tokens are as dear as decodes."""
-    pace = a_pace(num_drafts=num_drafts)
-    for _ in range(20):
-        mixed = {"num_decodes": 8, "num_drafts": num_drafts, "num_prompt_tokens": 32}
-        pace.observe(a_step(**mixed, duration=0.040 + 32 * 0.001))
-
-    assert pace.limit() == pytest.approx(0.8 * 40, abs=1)
 
 
 def test_a_crowd_that_waits_raises_the_limit():
@@ -55,7 +36,29 @@ def test_a_crowd_that_waits_raises_the_limit():
 
 
 def test_a_slow_prompt_still_goes_on():
-    assert a_pace(token=1.0).limit() == 16
+    assert a_pace(token=1.0).limit() == 2
+
+
+def test_a_token_that_got_dearer_is_believed_sooner_than_one_that_got_cheaper():
+    dearer, cheaper = a_pace(token=0.001), a_pace(token=0.003)
+
+    for pace in (dearer, cheaper):
+        pace.observe(num_decodes=8, num_prefill_tokens=20, duration=0.040 + 20 * 0.002)
+
+    assert dearer.limit() == pytest.approx(0.8 * 40 / 1.6, abs=1)
+    assert cheaper.limit() == pytest.approx(0.8 * 40 / 2.7, abs=1)
+
+
+def test_every_so_often_a_step_with_decodes_alone_says_what_they_take():
+    pace = a_pace()
+    limits = []
+    for _ in range(18):
+        limits.append(pace.limit())
+        duration = 0.020 + limits[-1] * 0.001
+        pace.observe(num_decodes=1, num_prefill_tokens=limits[-1], duration=duration)
+
+    assert [at for at, limit in enumerate(limits) if not limit] == [16]
+    assert limits[17] < limits[15]
 
 
 @pytest.mark.parametrize("wrong", [{"stretch": 1.0}, {"weight": 0.0}, {"weight": 1.5}])

@@ -35,6 +35,20 @@ def test_a_long_prompt_is_computed_in_chunks_beside_a_decode():
     assert shape(advance(scheduler)) == [("s0", 7, 1), ("s1", 16, 4)]
 
 
+def test_guesses_are_no_prompt_tokens():
+    """What a step beside a prompt takes is held against what its decodes take alone."""
+    scheduler = a_scheduler(max_prefill_share=8)
+    guessing = a_sequence(0)
+    added(scheduler, guessing, a_sequence(1, 20))
+    advance(scheduler)
+    guessing.drafts = [7, 7]
+
+    step = advance(scheduler)
+
+    assert shape(step) == [("s0", 6, 3), ("s1", 8, 8)]
+    assert (step.num_decodes, step.num_prefill_tokens) == (1, 8)
+
+
 def test_a_long_prompt_leaves_a_share_of_the_step_to_others():
     """One long prompt must not hold back all that wait (vllm#10774)."""
     scheduler = a_scheduler(max_step_tokens=16, max_prefill_share=10)
