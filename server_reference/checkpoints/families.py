@@ -82,7 +82,7 @@ def measures(
     head_dim = fields.integer("head_dim", hidden_size // max(num_q_heads, 1))
     _check_most(fields, "num_hidden_layers", _MOST_LAYERS)
     _check_most(fields, "max_position_embeddings", _MOST_CONTEXT)
-    windows = _windows(fields, family)
+    windows = _windows(fields, family, turn_alike=local_rope_theta is None)
     gemma = _gemma(fields, hidden_size, head_dim) if family.is_gemma else {}
     _check_yarn(fields, scaling, rope_theta)
     with _about(fields.path):
@@ -134,11 +134,12 @@ def _gemma(fields: Metadata, hidden_size: int, head_dim: int) -> dict[str, Any]:
     }
 
 
-def _windows(fields: Metadata, family: Family) -> tuple[int | None, ...]:
+def _windows(fields: Metadata, family: Family, *, turn_alike: bool) -> tuple[int | None, ...]:
+    """Of each layer; none where no window is shorter than the context and all layers turn alike."""
     window = fields.integer("sliding_window", 0)
     num_layers = fields.integer("num_hidden_layers")
     has_one = fields.flags("sliding_window_pattern")
-    if window <= 0 or window >= fields.integer("max_position_embeddings"):
+    if window <= 0 or (turn_alike and window >= fields.integer("max_position_embeddings")):
         return ()
     if not has_one:
         pattern = fields.integer("sliding_window_pattern", family.pattern)

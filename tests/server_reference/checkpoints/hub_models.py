@@ -41,6 +41,17 @@ _LLAMA3 = {
 }
 _YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 
+_GEMMA3 = {
+    "tie_word_embeddings": True,
+    "sliding_window": WINDOW,
+    "query_pre_attn_scalar": 16,
+    "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+    "rope_parameters": {
+        "full_attention": {"rope_theta": 50_000.0, **_LINEAR},
+        "sliding_attention": {"rope_theta": 2_000.0, "rope_type": "default"},
+    },
+}
+
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("Llama", {}),
     "llama-tied": ("Llama", {"tie_word_embeddings": True}),
@@ -77,19 +88,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "Gemma2",
         {"tie_word_embeddings": True, "sliding_window": CONTEXT, "query_pre_attn_scalar": 3},
     ),
-    "gemma3": (
-        "Gemma3",
-        {
-            "tie_word_embeddings": True,
-            "sliding_window": WINDOW,
-            "query_pre_attn_scalar": 16,
-            "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
-            "rope_parameters": {
-                "full_attention": {"rope_theta": 50_000.0, **_LINEAR},
-                "sliding_attention": {"rope_theta": 2_000.0, "rope_type": "default"},
-            },
-        },
-    ),
+    "gemma3": ("Gemma3", _GEMMA3),
+    "gemma3-wide": ("Gemma3", _GEMMA3 | {"sliding_window": CONTEXT}),
 }
 
 
