@@ -13,6 +13,10 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
+import msgspec
+
+from .core import StepRecord
+
 __all__ = ["add_command", "run_command", "table"]
 
 _KEY = "SMARTCLIENT_ADMIN_KEY"
@@ -66,7 +70,9 @@ def _ask(url: str, last: int, key: str | None) -> list[list[dict[str, Any]] | No
         with build_opener(ProxyHandler({})).open(
             Request(where, headers=headers), None, _TIMEOUT
         ) as reply:
-            return list(json.load(reply)["engines"])
+            told = msgspec.convert(json.load(reply)["engines"], list[list[StepRecord] | None])
+            known: list[list[dict[str, Any]] | None] = msgspec.to_builtins(told)
+            return known
     except HTTPError as error:
         with error:
             raise _CannotExplainError(_refusal(error, url)) from error

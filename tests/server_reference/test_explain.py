@@ -129,6 +129,8 @@ def test_an_engine_without_steps_is_told(engines, said):
         pytest.param(502, "?", "answered 502: Bad Gateway", id="a-proxy"),
         pytest.param(200, {"steps": []}, "no server of this kind", id="another-server"),
         pytest.param(200, [], "no server of this kind", id="another-json"),
+        pytest.param(200, {"engines": "x"}, "no server of this kind", id="other-engines"),
+        pytest.param(200, {"engines": [[{}]]}, "no server of this kind", id="other-steps"),
     ],
 )
 def test_a_server_that_does_not_tell_is_one_sentence(status, body, said, capsys):
