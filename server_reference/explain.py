@@ -13,6 +13,10 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
+import msgspec
+
+from .core import StepRecord
+
 __all__ = ["add_command", "run_command", "table"]
 
 _KEY = "SMARTCLIENT_ADMIN_KEY"
@@ -58,8 +62,7 @@ def run_command(options: Mapping[str, Any]) -> int:
 
 def _ask(url: str, last: int, key: str | None) -> list[list[dict[str, Any]] | None]:
     """The steps of each engine, oldest first."""
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise _CannotExplainError(f"--url must begin with http:// or https://, not {url!r}")
+    _check(url, key)
     where = f"{url.rstrip('/').removesuffix('/v1')}/debug/steps?last={last}"
     headers = {} if key is None else {"x-admin-key": key}
     try:
@@ -67,7 +70,9 @@ def _ask(url: str, last: int, key: str | None) -> list[list[dict[str, Any]] | No
         with build_opener(ProxyHandler({})).open(
             Request(where, headers=headers), None, _TIMEOUT
         ) as reply:
-            return list(json.load(reply)["engines"])
+            told = msgspec.convert(json.load(reply)["engines"], list[list[StepRecord] | None])
+            known: list[list[dict[str, Any]] | None] = msgspec.to_builtins(told)
+            return known
     except HTTPError as error:
         with error:
             raise _CannotExplainError(_refusal(error, url)) from error
@@ -80,6 +85,22 @@ def _ask(url: str, last: int, key: str | None) -> list[list[dict[str, Any]] | No
         raise _CannotExplainError(
             f"what answers at {url} is no server of this kind: its reply is not the steps asked for"
         ) from error
+
+
+def _check(url: str, key: str | None) -> None:
+    try:
+        parts = urlsplit(url)
+        has_user = parts.username is not None or parts.password is not None
+    except ValueError as error:
+        raise _CannotExplainError(f"--url cannot be read: {error}; check it") from error
+    if has_user:  # which is not repeated here
+        raise _CannotExplainError(
+            f"--url may hold no user or password; the admin key is read from {_KEY}"
+        )
+    if parts.scheme not in ("http", "https"):
+        raise _CannotExplainError(f"--url must begin with http:// or https://, not {url!r}")
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise _CannotExplainError(f"{_KEY} holds what no header carries; use ASCII characters")
 
 
 def _refusal(error: HTTPError, url: str) -> str:

@@ -137,6 +137,8 @@ def test_an_engine_without_steps_is_told(engines, said):
         pytest.param(502, "?", "answered 502: Bad Gateway", id="a-proxy"),
         pytest.param(200, {"steps": []}, "no server of this kind", id="another-server"),
         pytest.param(200, [], "no server of this kind", id="another-json"),
+        pytest.param(200, {"engines": "x"}, "no server of this kind", id="other-engines"),
+        pytest.param(200, {"engines": [[{}]]}, "no server of this kind", id="other-steps"),
     ],
 )
 def test_a_server_that_does_not_tell_is_one_sentence(status, body, said, capsys):
@@ -158,3 +160,30 @@ def test_an_address_without_a_server_is_one_sentence(url, said, capsys):
     assert main(["explain", "--url", url]) == 2
 
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        pytest.param("http://[::1", "--url cannot be read: Invalid IPv6 URL", id="half-an-address"),
+        pytest.param("http://a:secret@host", "--url may hold no user or password", id="password"),
+        pytest.param("http://secret@host", "--url may hold no user or password", id="user"),
+    ],
+)
+def test_an_address_that_cannot_be_asked_is_one_sentence_without_secrets(url, said, capsys):
+    assert main(["explain", "--url", url]) == 2
+
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert sentence.startswith(f"smartclient-server: {said}")
+    assert "secret" not in sentence
+
+
+@pytest.mark.parametrize("key", ["line\nbreak", "ключ"])
+def test_a_key_that_no_header_carries_is_named_by_its_variable(key, monkeypatch, capsys):
+    monkeypatch.setenv("SMARTCLIENT_ADMIN_KEY", key)
+
+    assert main(["explain"]) == 2
+
+    said = capsys.readouterr().err
+    assert said.startswith("smartclient-server: SMARTCLIENT_ADMIN_KEY holds what no header carries")
+    assert key not in said
