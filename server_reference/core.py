@@ -104,7 +104,7 @@ class GenerateRequest:
             equal shares of what is computed.
         prompt_token_ids: At least one token.
         cache_salt: Prefixes are shared only among equal ones, within the tenant.
-        priority: Higher ones start first, among a tenant's own.
+        priority: Higher ones start first and make room last, among a tenant's own.
         deadline: Seconds from now after which nobody waits for the output any more.
     """
 

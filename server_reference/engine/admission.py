@@ -191,8 +191,8 @@ class Admission:
     def _victims(self, own: Future, *, lacks_slot: bool) -> list[Sequence]:
         """Who makes way for a sequence of a tenant below its share; none where that is in vain.
 
-        The latest of the tenant most above its share; never who arrived first of all, nor
-        who had few tokens since it last made way: so its preemptions end.
+        The latest of the lowest priority, of the tenant most above its share; never who arrived
+        first of all, nor who had few tokens since it last made way: so its preemptions end.
         """
         tenant, slots, held = own.tenant, self._books.slots.copy(), self._held.copy()
         lack = own.needs + self._watermark + self._promised - self._pool.num_free
@@ -209,7 +209,7 @@ class Admission:
             over = [one for one in candidates if above[one.tenant] > share]
             if not over:
                 return []
-            victim = max(over, key=lambda one: (above[one.tenant], one.arrival))
+            victim = max(over, key=lambda one: (above[one.tenant], -one.priority, one.arrival))
             victims.append(victim)
             candidates.remove(victim)
             slots[victim.tenant] -= 1

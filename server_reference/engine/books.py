@@ -160,9 +160,9 @@ class Books:
         return True
 
     def _victim(self) -> Sequence:
-        """The latest of the tenant most above its share of blocks, else of all.
+        """The latest of the tenant most above its share of blocks, else of that of the latest.
 
-        Never who arrived first: so that one finishes.
+        Its lower priorities go first. Never who arrived first of all: so that one finishes.
         """
         by_arrival = sorted(self.running.values(), key=lambda sequence: sequence.arrival)
         assert len(by_arrival) > 1, "add lets in only what fits alone"
@@ -170,9 +170,10 @@ class Books:
         for sequence in by_arrival:
             held[sequence.tenant] += len(sequence.block_table)
         share = self.pool.num_blocks / len(self.slots.keys() | self.waiting.lines.keys())
-        latest = {sequence.tenant: sequence for sequence in by_arrival[1:]}
+        first_to_go = sorted(by_arrival[1:], key=lambda sequence: -sequence.priority)
+        latest = {sequence.tenant: sequence for sequence in first_to_go}
         above = [tenant for tenant in latest if held[tenant] > share]
-        return latest[max(above, key=held.__getitem__)] if above else by_arrival[-1]
+        return latest[max(above, key=held.__getitem__) if above else by_arrival[-1].tenant]
 
     def _preempt(self, sequence: Sequence, plan: Plan) -> None:
         del self.running[sequence.id]

@@ -113,13 +113,13 @@ class PrefixCache:
         )
 
     def _num_wanted(self, sequence: Sequence) -> int:
-        """Full blocks of known tokens, without the last token if no other is being sampled.
+        """Full blocks of a waiting sequence, without its last token.
 
         None where the prompt's logprobs, which are no part of the cache, are not told yet.
         """
         if sequence.params.prompt_logprobs is not None and not sequence.num_outputs:
             return 0
-        return min(sequence.target - 1, sequence.num_known) // self._block_size
+        return (sequence.target - 1) // self._block_size
 
     def _keys(self, sequence: Sequence, count: int) -> list[bytes]:
         """The keys of the first `count` blocks; each is hashed once."""

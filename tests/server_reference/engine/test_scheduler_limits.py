@@ -25,6 +25,29 @@ def test_a_higher_priority_starts_first_among_a_tenants_own():
     assert list(scheduler.running) == ["s1"]
 
 
+def test_a_lower_priority_makes_room_before_a_higher_one_that_came_later():
+    scheduler = a_scheduler(num_blocks=6)
+    first, low, high = (a_sequence(n, 8, max_tokens=8, priority=n == 2) for n in range(3))
+    added(scheduler, first, low, high)
+    advance(scheduler)
+
+    advance(scheduler)
+
+    assert list(scheduler.waiting) == [low]
+    assert high.preemptions == 0
+
+
+def test_a_lower_priority_makes_way_for_another_tenant_first():
+    scheduler = a_scheduler(max_num_seqs=3)
+    added(scheduler, *(a_sequence(n, max_tokens=9, tenant="a", priority=n == 2) for n in range(3)))
+    advance(scheduler)
+    added(scheduler, a_sequence(3, tenant="b"))
+
+    advance(scheduler)
+
+    assert list(scheduler.running) == ["s2", "s0", "s3"]
+
+
 @pytest.mark.parametrize("lookahead", [0, 1])
 def test_equal_prompts_compute_their_prefix_once(lookahead):
     """`n` choices are `n` sequences: the others wait for the blocks that the first computes."""
