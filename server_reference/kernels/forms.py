@@ -6,11 +6,12 @@ import json
 import logging
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from ..downloads.cache import atomic_writer, cache_dir
 from .linear import Linear, PackedLinear
@@ -19,8 +20,9 @@ from .quantized import GROUP, Form, Int4Linear, Int8Linear, packed
 __all__ = ["FORMS", "group_of", "row_counts", "why_not"]
 
 _ROW_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-_ROUNDS = 5
-_TIMED = 32  # matrices of a shape: more than the caches next to a core hold, as in a step
+_ROUNDS = 6
+_TIMED = 32  # matrices of a shape
+_HOPELESS = 1.5  # times as slow: no more rows are tried
 _ERROR_SHARES = {"bf16": 0.01, "int8": 0.02, "int4": 0.15}
 
 FORMS = tuple(_ERROR_SHARES)
@@ -65,22 +67,29 @@ def group_of(form: str, linear: Linear) -> str:
 
 
 def row_counts(
-    forms: Mapping[str, Form], few: Mapping[str, Linear], many: Mapping[str, Linear]
+    forms: Mapping[str, Form],
+    few: Mapping[str, Linear],
+    many: Mapping[str, Linear],
+    *,
+    clock: Callable[[], float] = time.process_time,
 ) -> dict[str, int]:
-    """Of each form and shape, up to how many rows it is faster than bf16; measured once."""
+    """Of each form and shape, up to how many rows it is faster than bf16; measured once.
+
+    All are measured anew where one is missing: each needs the others to be timed as in a step.
+    """
     groups: dict[str, list[str]] = {}
-    for name in few.keys() & many.keys():
+    for name in [name for name in few if name in many]:
         groups.setdefault(group_of(forms[name], few[name]), []).append(name)
     path = cache_dir() / "weights" / "row-counts.json"
     known = _read(path)
     machine = f"{_cpu()}, torch {torch.__version__}, {torch.get_num_threads()} threads"
     counts = known.setdefault(machine, {})
-    missing = [group for group in groups if type(counts.get(group)) is not int]
-    for group in missing:
-        names = groups[group][:_TIMED]
-        counts[group] = _most([few[name] for name in names], [many[name] for name in names])
+    is_known = all(type(counts.get(group)) is int for group in groups)
+    if not is_known:
+        for group, times in _times(groups, few, many, clock).items():
+            counts[group] = _most(times)
     try:
-        if missing:
+        if not is_known:
             with atomic_writer(path) as file:
                 file.write(json.dumps(known, indent=1).encode())
     except OSError as error:
@@ -98,27 +107,57 @@ def _read(path: Path) -> dict[str, dict[str, int]]:
 
 
 def _cpu() -> str:
+    """Its name and its kind: machines of one name may have cores of several kinds."""
     info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    lines = info.read_text().partition("\n\n")[0].splitlines() if info.exists() else []
+    told = {name.strip(): value.strip() for name, _, value in (one.partition(":") for one in lines)}
+    kinds = [f"{each} {told[each]}" for each in ("cpu family", "model", "stepping") if each in told]
+    name = told.get("model name") or platform.processor() or platform.machine()
+    return ", ".join([name, *kinds])
 
 
-def _most(few: Sequence[Linear], many: Sequence[Linear]) -> int:
-    """The largest row count up to which `few` take less CPU time than `many`; 0: never."""
+def _times(
+    groups: Mapping[str, Sequence[str]],
+    few: Mapping[str, Linear],
+    many: Mapping[str, Linear],
+    clock: Callable[[], float],
+) -> dict[str, NDArray[np.float64]]:
+    """CPU seconds of each group's products in both forms, `[2, row counts]`, the least of some.
 
-    def spent(linears: Sequence[Linear], x: Tensor) -> float:
-        start = time.process_time()
+    They are taken as a step takes them, through all matrices before one comes again, so that
+    none is found in the caches that would not be there in a step. And round after round: what
+    else the machine does for a while makes one round slower and not one row count or one form.
+    """
+
+    def spent(linears: Sequence[Linear], rows: int) -> float:
+        x = torch.ones(rows, linears[0].in_features, dtype=torch.bfloat16)
+        start = clock()
         for linear in linears:
             linear(x)
-        return time.process_time() - start
+        return clock() - start
 
-    most = 0
+    times = {group: np.full((2, len(_ROW_COUNTS)), np.inf) for group in groups}
     with torch.inference_mode():
-        for count in _ROW_COUNTS:
-            x = torch.ones(count, few[0].in_features, dtype=torch.bfloat16)
-            rounds = [(spent(few, x), spent(many, x)) for _ in range(_ROUNDS)]
-            if min(own for own, _ in rounds) >= min(other for _, other in rounds):
-                break  # the least of several: what else the machine does only adds
-            most = count
-    return most
+        for _ in range(_ROUNDS):
+            tried = dict(groups)
+            for at, rows in enumerate(_ROW_COUNTS):
+                for form, linears in enumerate((few, many)):
+                    for group, names in tried.items():
+                        own = spent([linears[name] for name in names[:_TIMED]], rows)
+                        times[group][form, at] = min(times[group][form, at], own)
+                tried = {
+                    group: names
+                    for group, names in tried.items()
+                    if times[group][0, at] < _HOPELESS * times[group][1, at]
+                }
+    return times
+
+
+def _most(times: NDArray[np.float64]) -> int:
+    """The largest row count up to which the first form takes less time than the second; 0: never.
+
+    More rows do not take less time: where they did, something had disturbed the fewer.
+    """
+    few, many = np.minimum.accumulate(times[:, ::-1], axis=1)[:, ::-1]
+    faster = np.append(few < many, False)
+    return (0, *_ROW_COUNTS)[int(faster.argmin())]

@@ -19,6 +19,7 @@ GROUP = 32
 
 _SPLIT = 128
 _LARGEST = 127
+_ZERO = 128  # of unsigned rows: signed ones have no fast product where there are no matrix units
 
 
 class Codes(NamedTuple):
@@ -89,7 +90,7 @@ class Int4Linear:
 class Int8Linear:
     """8 bits and a scale for each row of the matrix; products of integers, which are exact.
 
-    Rows of `x` are rounded to a 15-bit fraction of their largest value, as two int8 rows.
+    Rows of `x` are rounded to a 15-bit fraction of their largest value, as two 8-bit rows.
 
     Args:
         codes: `[out_features, in_features]`, int8. A reordered copy is kept, not this one.
@@ -112,7 +113,7 @@ class Int8Linear:
     def __call__(self, x: Tensor) -> Tensor:
         halves, steps = _split(x)
         products = torch.ops.onednn.qlinear_pointwise(
-            halves, 1.0, 0, self._packed, self._scales, self._zeros, None, 1.0, 0,
+            halves, 1.0, _ZERO, self._packed, self._scales, self._zeros, None, 1.0, 0,
             torch.float32, "none", [], "",
         )  # fmt: skip
         high, low = products.chunk(2)
@@ -121,10 +122,11 @@ class Int8Linear:
 
 
 def _split(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows as `steps * (128 * high + low)`, all `high` above all `low`, int8."""
+    """Rows as `steps * (128 * high + low)`, all `high` above all `low`, each plus 128, uint8."""
     x = x.float()
     largest = torch.linalg.vector_norm(x, torch.inf, dim=-1, keepdim=True)
     steps = (largest / (_LARGEST * _SPLIT)).clamp_min_(1e-30)
     whole = (x / steps).round_()
     high = (whole / _SPLIT).round_()
-    return torch.cat((high, torch.sub(whole, high, alpha=_SPLIT))).to(torch.int8), steps
+    halves = torch.cat((high, whole.sub_(high, alpha=_SPLIT))).add_(_ZERO)
+    return halves.to(torch.uint8), steps
