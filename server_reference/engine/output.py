@@ -73,13 +73,16 @@ class Output:
         else:
             self._last_token = now
         text, reason = "", self._is_over
+        error: str | None = None
         token_ids: list[int] = []
         for token in drawn.token_ids:
             if token is None:
-                return self.end("error", error=_NOT_NUMBERS, text=text, token_ids=token_ids)
+                reason, error = "error", _NOT_NUMBERS
+                break
             if self._grammar is not None and not self._grammar.advance(token):
-                why = _CANNOT_GO_ON.format(len(self._output), self._grammar.obstacle)
-                return self.end("invalid", error=why, text=text, token_ids=token_ids)
+                error = _CANNOT_GO_ON.format(len(self._output), self._grammar.obstacle)
+                reason = "invalid"
+                break
             reason = self._ends.get(token)
             if reason is not None:
                 break
@@ -91,7 +94,7 @@ class Output:
                 break
         logprobs = drawn.logprobs[: len(token_ids)]
         if reason is not None:
-            return self.end(reason, text=text, token_ids=token_ids, logprobs=logprobs)
+            return self.end(reason, error=error, text=text, token_ids=token_ids, logprobs=logprobs)
         return self._update(text, token_ids, logprobs)
 
     def end(

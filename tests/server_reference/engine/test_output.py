@@ -8,7 +8,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from server_reference.core import Grammar
+from server_reference.core import Grammar, Sequence, TokenLogprob
+from server_reference.engine.model_runner import Drawn
+from server_reference.engine.output import Output
+from server_reference.engine.scheduler import Scheduled
+from server_reference.text.detokenizer import Detokenizer
 
 
 def run(engine, recorder, *requests):
@@ -207,6 +211,18 @@ def test_a_prompt_that_is_no_numbers_fails_where_its_logprobs_are_asked_for(
 
     (only,) = recorder.updates["a"]
     assert (only.finish_reason, only.prompt_logprobs) == ("error", [])
+
+
+def test_of_right_guesses_before_a_row_of_no_numbers_the_logprobs_are_told(a_request):
+    params = a_request(logprobs=0).params
+    sequence = Sequence(id="a", tenant="", prompt_token_ids=[1], params=params, arrival=0)
+    output = Output(sequence, Detokenizer(lambda token: b"x"), None, eos=frozenset(), added=0.0)
+    its = [TokenLogprob(token_id=7, logprob=-1.0)]
+    entry = Scheduled(sequence, 0, 2, reaches_target=True, num_drafts=1)
+
+    update = output.take(Drawn(entry, 0, [7, None], its, []), now=1.0)
+
+    assert (update.finish_reason, update.token_ids, update.logprobs) == ("error", [7], its)
 
 
 def _with_weights(model, weights):
