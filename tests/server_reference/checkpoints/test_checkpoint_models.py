@@ -155,7 +155,9 @@ def test_settings_of_older_folders_mean_the_same(
         pytest.param({"hidden_size": "x"}, "'hidden_size' should be an integer", id="a-text"),
         pytest.param({"num_key_value_heads": 3}, "config.json: num_q_heads", id="groups"),
         pytest.param({"partial_rotary_factor": 0.5}, "partial_rotary_factor is 0.5", id="partial"),
-        pytest.param({"hidden_act": "relu"}, "'relu'; take a model whose is 'silu'", id="activation"),
+        pytest.param(
+            {"hidden_act": "relu"}, "'relu'; take a model whose is 'silu'", id="activation"
+        ),
         pytest.param(
             {"quantization_config": {"quant_method": "gptq"}}, "quantised by 'gptq'", id="quantised"
         ),

@@ -277,7 +277,7 @@ def test_an_output_that_may_not_end_goes_on_as_far_as_the_grammar_does(compiler,
         pytest.param("regex", "(?=a)b", "invalid regex", id="look-ahead"),
         pytest.param("regex", "[a&&b]", "the regex cannot be used", id="matches-nothing"),
         pytest.param("regex", "(" * 5000, "invalid regex", id="nested-regex"),
-        pytest.param("regex", "x" * 70_000, "70,000 characters; at most 65,536", id="long"),
+        pytest.param("regex", "x" * 140_000, "140,000 characters; at most 131,072", id="long"),
         pytest.param("choice", "[]", "at least one", id="no-choice"),
         pytest.param("choice", '["a", 1]', "array of strings", id="choice-of-numbers"),
         pytest.param("choice", "a", "the choice is no JSON", id="choice-no-json"),
@@ -340,22 +340,58 @@ def test_a_long_chain_of_references_does_not_end_the_process(compiler, key):
     links = ", ".join(f'"{at}": {{"{key}": "#/$defs/{at + 1}"}}' for at in range(1000))
     source = f'{{"{key}": "#/$defs/0", "$defs": {{{links}, "1000": {{}}}}}}'
 
-    with pytest.raises(GrammarError, match="1,001 references; at most 200"):
+    with pytest.raises(GrammarError, match="1,001 references in a schema; at most 200"):
         compiler.compile(a_grammar("json_schema", source))
+
+
+def an_object(num_properties, **more):
+    names = [f"p{num_properties}_{at}" for at in range(num_properties)]
+    return {"type": "object", "properties": {name: {"type": "null"} for name in names}, **more}
 
 
 def test_a_state_that_grows_too_complex_says_so_and_ends_alone(compiler):
     """What may follow is found by work that has a limit."""
-    source = json.dumps({"properties": {f"p{at}": {"type": "null"} for at in range(1200)}})
-    state = compiler.compile(a_grammar("json_schema", source))
+    state = compiler.compile(a_grammar("json_schema", {"anyOf": [an_object(300), an_object(301)]}))
     other = compiler.compile(a_grammar("choice", ["b"]))
     assert state.obstacle == ""
 
     taken = [state.advance(token) for token in b'{"']
 
     assert (taken, state.allowed(), state.is_finished) == ([False, False], None, False)
-    assert "4807 items; max is 2000" in state.obstacle
+    assert "items; max is 2000" in state.obstacle
     assert tokens_of(other.allowed()) == {ord("b")}
+
+
+@pytest.mark.parametrize("kind", ["json_schema", "lark"])
+def test_an_object_of_more_optional_properties_than_can_be_followed_is_refused(compiler, kind):
+    """Its first brace would be the end, and it takes seconds to compile."""
+    fitting, large = an_object(490), an_object(491)
+    if kind == "lark":
+        fitting, large = (f"start: %json {json.dumps(one)}" for one in (fitting, large))
+
+    state = compiler.compile(a_grammar(kind, fitting))
+
+    assert state.advance(ord("{"))
+    assert state.allowed() is not None
+    with pytest.raises(GrammarError, match="491 optional properties of an object; at most 490 do"):
+        compiler.compile(a_grammar(kind, large))
+
+
+def test_required_properties_may_be_more(compiler):
+    names = [*an_object(1000)["properties"]]
+    state = compiler.compile(a_grammar("json_schema", an_object(1000, required=names)))
+
+    assert all(map(state.advance, b'{"p1000_0": null, "p1000_1": '))
+
+
+def test_each_schema_in_lark_has_references_of_its_own(compiler):
+    """As many tools have, whose arguments are models of pydantic's."""
+    place = {"$ref": "#/$defs/place", "$defs": {"place": {"const": "Rome"}}}
+    schemas = [f'"{at}" %json {json.dumps(place)}' for at in range(300)]
+    state = compiler.compile(a_grammar("lark", f"start: {' | '.join(schemas)}"))
+
+    assert all(map(state.advance, b'299"Rome"'))
+    assert state.is_finished
 
 
 LONG = {"type": "array", "items": {"type": "string", "maxLength": 4000}, "maxItems": 2}
