@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 __all__ = [
+    "MAX_GRAMMAR_LENGTH",
     "EngineStats",
     "FinishReason",
     "GenerateRequest",
@@ -30,6 +31,9 @@ FinishReason = Literal["stop", "stop_sequence", "length", "error", "refused", "d
 output can go no further under its grammar."""
 
 GrammarKind = Literal["json_schema", "regex", "choice", "lark"]
+
+MAX_GRAMMAR_LENGTH = 2**17
+"""Characters of a grammar: what takes half a second to compile, as a rule less than half of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -217,7 +217,7 @@ def _broken(flight: Flight, told: Mapping[Sequence, Seq[TokenLogprob]]) -> set[S
 
 def _on_host(flight: Flight) -> tuple[list[int | None], dict[int, TokenLogprob]]:
     """Tokens of all rows of the logits, and logprobs by row, where they are asked for."""
-    tokens: list[int | None] = [0] * len(flight.batch.sample_rows)  # where none is drawn: ended
+    tokens: list[int | None] = [0] * len(flight.batch.sample_rows)  # if its sequence has left
     logprobs: dict[int, TokenLogprob] = {}
     for rows, sampled in flight.drawn:
         found = sampled.host_tokens()

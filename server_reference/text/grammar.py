@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from copy import copy
 from decimal import Decimal
 from functools import partial
 from math import lcm
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from ..core import Grammar
+from ..core import MAX_GRAMMAR_LENGTH, Grammar
 from .tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = ["GrammarCompiler", "GrammarError", "GrammarState"]
 
-_MAX_SOURCE = 2**16  # characters
 # llguidance 1.9 follows references by recursion, and its process ends where the stack does: at
 # some 700 `$ref` or 2,500 rules of 8 MB. A `multipleOf` of 9,999 takes it 0.05 s, and one of
 # 9,999,999 for ever; of several it counts their common multiple, zeros at the end left out.
-_MAX_REFS, _MAX_LINES, _MAX_MULTIPLE = 200, 500, 10_000
-_MULTIPLE = re.compile(r'multipleOf\\*"\s*:\s*-?(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)')
+# Optional properties of an object take it the square of their number, and above 498 are more
+# than its parser follows.
+_MAX_REFS, _MAX_LINES, _MAX_MULTIPLE, _MAX_OPTIONAL = 200, 500, 10_000, 490
+_MULTIPLE = re.compile(r'"multipleOf": -?(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)')
+_JSON = re.compile(r"%json\s*")
 _MAX_CACHED = 32
 # With the default of 250,000 lexer states, of 1 to 2 KB each, one grammar could fill memory.
 _MAX_LEXER_STATES, _MAX_SYMBOLS = 10_000, 20_000
@@ -55,7 +57,7 @@ class GrammarCompiler:
 
     Cost:
         SmolLM2's tokenizer 0.2 s once; a schema of a few properties 1 ms, one as long as is
-        accepted 0.1 s. A mask 5 to 150 µs, at most 15 ms; a copy 1 to 6 µs.
+        accepted 0.5 s. A mask 5 to 150 µs, at most 15 ms; a copy 1 to 6 µs.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -92,7 +94,7 @@ class GrammarCompiler:
                 f"the {grammar.kind} cannot be used: this model has no token that ends its turn"
             )
         source = _rewritten(grammar)
-        _check_size(grammar, source)
+        _check_size(grammar)
         self._walked = self._walked or _walked(self._tokenizer)
         limits = LLParserLimits(
             max_lexer_states=_MAX_LEXER_STATES,
@@ -185,27 +187,57 @@ class GrammarState:
         return self._matcher.try_consume_tokens(tokens) == len(tokens)
 
 
-def _check_size(grammar: Grammar, source: str) -> None:
-    digits = [Decimal(found).normalize().as_tuple().digits for found in _MULTIPLE.findall(source)]
-    multiples = [int("".join(map(str, its))) for its in digits]
+def _check_size(grammar: Grammar) -> None:
     lines = grammar.source.count("\n") if grammar.kind == "lark" else 0
-    for what, number, most in (
-        ("references", source.count("$ref"), _MAX_REFS),
-        ("lines", lines, _MAX_LINES),
-        ("steps to a common `multipleOf`", min(lcm(*multiples), 10**12), _MAX_MULTIPLE),
-    ):
+    limits = [("lines", lines, _MAX_LINES)]
+    for schema in _schemas(grammar):
+        text = json.dumps(schema)
+        found = (Decimal(one).normalize().as_tuple().digits for one in _MULTIPLE.findall(text))
+        step = min(lcm(*(int("".join(map(str, digits))) for digits in found)), 10**12)
+        limits += [
+            ("references in a schema", text.count('"$ref"'), _MAX_REFS),
+            ("optional properties of an object", _most_optional(schema), _MAX_OPTIONAL),
+            ("steps to a common `multipleOf`", step, _MAX_MULTIPLE),
+        ]
+    for what, number, most in limits:
         if number > most:
             raise GrammarError(f"the {grammar.kind} has {number:,} {what}; at most {most:,} do")
+
+
+def _schemas(grammar: Grammar) -> Iterator[Any]:
+    """The JSON schemas that a grammar is, or holds."""
+    if grammar.kind == "json_schema":
+        yield json.loads(grammar.source)
+    end = 0
+    while grammar.kind == "lark" and (mark := _JSON.search(grammar.source, end)) is not None:
+        try:
+            schema, end = json.JSONDecoder().raw_decode(grammar.source, mark.end())
+            yield schema
+        except ValueError:
+            end = mark.end()  # a mark in a text, or no JSON, of which llguidance complains
+
+
+def _most_optional(schema: Any) -> int:
+    left, most = [schema], 0
+    for one in left:  # grows meanwhile
+        left += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        names = one.get("properties") if isinstance(one, dict) else None
+        if isinstance(names, dict):
+            required = one.get("required")
+            others = (
+                names if not isinstance(required, list) else [n for n in names if n not in required]
+            )
+            most = max(most, len(others))
+    return most
 
 
 def _rewritten(grammar: Grammar) -> str:
     """In the form that llguidance reads."""
     from llguidance import LLMatcher
 
-    if len(grammar.source) > _MAX_SOURCE:
-        raise GrammarError(
-            f"the {grammar.kind} has {len(grammar.source):,} characters; at most {_MAX_SOURCE:,} do"
-        )
+    length, most = len(grammar.source), MAX_GRAMMAR_LENGTH
+    if length > most:
+        raise GrammarError(f"the {grammar.kind} has {length:,} characters; at most {most:,} do")
     if grammar.kind == "regex":
         return LLMatcher.grammar_from_regex(grammar.source)
     if grammar.kind == "lark":

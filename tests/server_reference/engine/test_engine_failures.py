@@ -178,7 +178,8 @@ def test_an_end_of_turn_that_the_model_has_no_logit_for_is_never_drawn(an_engine
     assert finish_reasons(recorder) == {"a": "length"}
 
 
-TOO_MANY = {"type": "object", "properties": {f"p{at}": {"type": "null"} for at in range(1200)}}
+MANY = {"type": "object", "properties": {f"p{at}": {"type": "null"} for at in range(300)}}
+TOO_MANY = {"anyOf": [MANY, MANY | {"properties": {f"q{at}": {} for at in range(300)}}]}
 LATE = {"type": "array", "prefixItems": [{"const": "abababababab"}, TOO_MANY], "minItems": 2}
 
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 
 import pytest
 from llguidance import LLMatcher, LLTokenizer
 
 from server_reference.api.chat import ChatRequest, Tool, ToolChoice
+from server_reference.api.errors import ApiError
 from server_reference.gateway.grammars import grammar_of, holds_calls
 
 CITY = {
@@ -110,6 +113,78 @@ def test_an_output_is_held_to_what_was_asked(request_, text, is_taken):
 def test_where_nothing_is_prescribed_there_is_no_grammar(request_):
     assert grammar_of(request_) is None
     assert not holds_calls(request_)
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+@pytest.mark.parametrize("strict", [0, 1])
+def test_many_tools_make_one_grammar(parallel, strict):
+    """Each one was two rules of it, of 500 that it may have."""
+    tools = [Tool(name=f"t{at}", parameters=CITY) for at in range(500)]
+    tools[0] = replace(tools[0], strict=bool(strict))
+    choice = ToolChoice(mode="auto" if strict else "required", parallel=parallel)
+    request = a_request(*tools, choice=choice)
+
+    assert grammar_of(request).source.count("\n") < 10
+    assert takes(request, called("t499"))
+    assert takes(request, called("t499", "{}")) is bool(strict)
+
+
+def test_words_for_readers_are_left_out_and_values_kept():
+    words = {"description": "d" * 9000, "title": "t", "$comment": "c"}
+    tool = Tool(
+        name="note",
+        parameters={
+            "type": "object",
+            "properties": {
+                "title": {"type": "string", **words},
+                "description": {"const": {"title": "Rome"}, **words},
+            },
+            "required": ["title", "description"],
+            **words,
+        },
+    )
+    request = a_request(tool, choice=FORCED)
+
+    assert len(grammar_of(request).source) < 1000
+    arguments = '{"title": "a", "description": {"title": "Rome"}}'
+    assert takes(request, called("note", arguments))
+    assert not takes(request, called("note", '{"title": "a", "description": {}}'))
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments", "is_taken"),
+    [
+        ({"type": "object"}, '{"a": 1}', True),
+        ({"type": "object", "properties": {}, "required": []}, '{"a": 1}', True),
+        ({"type": "object", "properties": {}, "additionalProperties": False}, '{"a": 1}', False),
+        ({"type": "object", "maxProperties": 0}, '{"a": 1}', False),
+    ],
+)
+def test_what_asks_for_nothing_takes_anything(schema, arguments, is_taken):
+    request = a_request(Tool(name="at", parameters=schema), choice=FORCED)
+
+    assert takes(request, called("at", arguments)) is is_taken
+
+
+def test_more_tools_than_a_grammar_holds_are_refused_with_the_number_that_fits():
+    tools = [Tool(name=f"t{at:03}", parameters=CITY) for at in range(900)]
+
+    with pytest.raises(ApiError) as raised:
+        grammar_of(a_request(*tools, choice=FORCED))
+
+    said = re.search(r"these 900 tools .* no more than the first (\d+) tools", raised.value.message)
+    fitting = int(said.group(1))
+    assert (raised.value.kind, raised.value.param) == ("invalid", "tools")
+    assert len(grammar_of(a_request(*tools[:fitting], choice=FORCED)).source) <= 131_072
+    with pytest.raises(ApiError, match=f"the first {fitting} tools"):
+        grammar_of(a_request(*tools[: fitting + 1], choice=FORCED))
+
+
+def test_a_tool_that_is_named_among_many_is_all_that_counts():
+    tools = [Tool(name=f"t{at}", parameters=CITY) for at in range(2000)]
+    named = ToolChoice(mode="required", names=("t1999",))
+
+    assert takes(a_request(*tools, choice=named), called("t1999"))
 
 
 def test_a_reference_inside_of_a_schema_holds():

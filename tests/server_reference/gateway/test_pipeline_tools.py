@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from dataclasses import replace
+
 import pytest
 
+from server_reference.api.app import create_app
 from server_reference.api.chat import Tool, ToolChoice
 from server_reference.api.events import (
     ArgumentsDelta,
@@ -14,7 +19,9 @@ from server_reference.api.events import (
     ToolCallFinished,
 )
 from server_reference.core import TokenLogprob
+from tests.server_reference.asgi import Client
 from tests.server_reference.gateway.pipelines import (
+    TINY,
     a_pipeline,
     a_record,
     a_request,
@@ -123,6 +130,54 @@ def test_log_probabilities_are_told_apart_for_a_call_and_the_text_after_it(repli
         ("\nb", 5, 4),
         ("", 1, 0),
     ]
+
+
+ASKED = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}]}
+SCHEMA = {"type": "object", "properties": {f"a{at}": {"type": "string"} for at in range(10)}}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("path", "fields", "a_tool"),
+    [
+        pytest.param(
+            "/v1/messages",
+            ASKED | {"max_tokens": 9, "tool_choice": {"type": "any"}},
+            lambda name: {"name": name, "input_schema": SCHEMA},
+            id="messages",
+        ),
+        pytest.param(
+            "/v1/chat/completions",
+            ASKED | {"tool_choice": "required"},
+            lambda name: {"type": "function", "function": {"name": name, "parameters": SCHEMA}},
+            id="chat",
+        ),
+        pytest.param(
+            "/v1/responses",
+            {"model": "tiny", "input": "Hello", "tool_choice": "required"},
+            lambda name: {"type": "function", "name": name, "parameters": SCHEMA},
+            id="responses",
+        ),
+    ],
+)
+def test_more_forced_tools_than_fit_are_refused_in_each_apis_words(
+    replica, path, fields, a_tool, stream
+):
+    replica.capacity = 10**6
+    pipeline = a_pipeline(replica, model=replace(TINY, max_context=10**6))
+    body = fields | {"stream": stream, "tools": [a_tool(f"t{at}") for at in range(512)]}
+
+    async def main():
+        state = {"body": json.dumps(body).encode(), "record": a_record()}
+        return await Client(create_app(pipeline)).request("POST", path, state=state)
+
+    reply = asyncio.run(main())
+    error = reply.json()["error"]
+
+    assert (reply.status, error["type"]) == (400, "invalid_request_error")
+    assert "give no more than the first" in error["message"]
+    assert error.get("param", "tools") == "tools"
+    assert replica.asked == []
 
 
 @pytest.mark.parametrize(
