@@ -14,9 +14,9 @@ from ..core import Sequence
 from .books import Books
 from .step import Plan
 
-__all__ = ["Admission", "Future", "Verdict", "peak_growth"]
+__all__ = ["PASSED_BY_OWN", "Admission", "Future", "Verdict", "peak_growth"]
 
-_PASSED_BY_OWN = 8  # starts of others until one that waits for blocks holds its own line back
+PASSED_BY_OWN = 8  # starts of others until one that waits for blocks holds its own line back
 _PASSED_BY_ALL = 64  # and until it holds all back
 _MIN_RUN = 16  # output tokens between two times that a sequence makes way for another tenant
 
@@ -111,10 +111,6 @@ class Admission:
         why = f"{self._pool.num_free} blocks are free: it needs {taken}, and all that run grow"
         own = self._future(sequence, needs, taken)
         return Verdict(None, why, self._victims(own, lacks_slot=not has_slot))
-
-    def holds_back(self, sequence: Sequence) -> bool:
-        """Whether those behind a waiting one wait too: enough have passed it (vllm#33499)."""
-        return sequence.passed_over >= _PASSED_BY_OWN
 
     def started(self, sequence: Sequence) -> None:
         """Note that a sequence runs now, with the blocks of its first tokens."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..core import Sequence, TokenLogprob
-from ..kernels.draw import Draw
+from ..kernels.draw import Draw, waits_for_host
 from ..kernels.logprobs import prompt_logprobs
 from ..kernels.sampler import Sampled, sample
 from ..models.transformer import Transformer
@@ -126,7 +126,7 @@ class ModelRunner:
         firsts, places, end = [], [], 0
         for place, entry in enumerate(flight.batch.sampled):
             start, end = end, end + 1 + entry.num_drafts
-            if needs_host == self._rules.needs_host(entry.sequence):
+            if needs_host == waits_for_host(entry.sequence.params):
                 firsts.append(len(rows))
                 places.append(place)
                 rows += range(start, end)

@@ -57,22 +57,12 @@ class Rules:
     def remove(self, sequence: Sequence) -> None:
         self._grammars.pop(sequence, None)
 
-    def needs_host(self, sequence: Sequence) -> bool:
-        """Whether a row can be drawn only once the output before it is known on the host."""
-        params = sequence.params
-        return (
-            sequence in self._grammars
-            or params.repetition_penalty != 1.0
-            or params.frequency_penalty != 0.0
-            or params.presence_penalty != 0.0
-        )
-
     def draws(self, entry: Scheduled) -> list[Draw]:
         """What its rows are sampled with, one for each draft and one more.
 
-        Where `needs_host`, all output before `entry.output_index` must be known. A row has no
-        mask where its grammar cannot go on, or forbids a draft before it: what is drawn there
-        is no part of the output.
+        Of one that `waits_for_host`, all output before `entry.output_index` must be known. A row
+        has no mask where its grammar cannot go on, or forbids a draft before it: what is drawn
+        there is no part of the output.
         """
         sequence = entry.sequence
         drafts, output = sequence.drafts[: entry.num_drafts], sequence.output_token_ids

@@ -11,7 +11,7 @@ import math
 
 from ..core import FinishReason, Sequence, StepRecord
 from ..kv.block_pool import BlockPool
-from .admission import Admission
+from .admission import PASSED_BY_OWN, Admission
 from .books import Books
 from .fair_queue import Turns
 from .step import Plan, Scheduled, Step
@@ -223,7 +223,7 @@ class Scheduler(Books):
             if verdict.found is None:
                 plan.reasons[sequence.id] = verdict.why
                 left_to_pass -= 1
-                if not left_to_pass or admission.holds_back(sequence):
+                if not left_to_pass or sequence.passed_over >= PASSED_BY_OWN:
                     break
                 continue
             self.waiting.remove(sequence)

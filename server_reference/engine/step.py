@@ -99,7 +99,6 @@ class Plan:
     def take_back(self, sequence: Sequence) -> None:
         """Undo what a sequence was given before it was preempted in the same step."""
         self.preempted.append(sequence)
-        self.blocks.pop(sequence.id, None)
         entry = self.entries.pop(sequence.id, None)
         if entry is not None:
             self.budget += entry.num_tokens

@@ -10,7 +10,14 @@ from torch import Tensor
 
 from ..core import Grammar, GrammarKind, SamplingParams
 
-__all__ = ["MAX_LOGPROBS", "Draw", "banned_tokens", "check_params", "check_token_ids"]
+__all__ = [
+    "MAX_LOGPROBS",
+    "Draw",
+    "banned_tokens",
+    "check_params",
+    "check_token_ids",
+    "waits_for_host",
+]
 
 MAX_LOGPROBS = 20
 """Likeliest tokens that are told with a token at most."""
@@ -74,10 +81,15 @@ class Draw:
         given = bool(self.banned or self.params.logit_bias) or self.allowed is not None
         return given or self.repeats or self.counts
 
-    @property
-    def needs_host(self) -> bool:
-        """Whether the tokens before it must be known on the host before it can be drawn."""
-        return self.params.grammar is not None or self.repeats or self.counts
+
+def waits_for_host(params: SamplingParams) -> bool:
+    """Whether a row can be drawn only once the output before it is known on the host."""
+    return (
+        params.grammar is not None
+        or params.repetition_penalty != 1.0
+        or params.frequency_penalty != 0.0
+        or params.presence_penalty != 0.0
+    )
 
 
 def banned_tokens(params: SamplingParams, eos: Set[int], index: int) -> Set[int]:

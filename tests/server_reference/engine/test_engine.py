@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from itertools import count
 
@@ -10,7 +11,7 @@ import torch
 
 from server_reference.checkpoints.load import load
 from server_reference.config import EngineConfig
-from server_reference.core import StageTimes
+from server_reference.core import Grammar, Sequence, StageTimes
 from server_reference.engine.engine import RefusedError
 
 
@@ -153,6 +154,15 @@ def test_a_stage_ends_when_its_token_is_known(an_engine, a_request):
     ]
 
 
+def test_a_prompt_in_chunks_waited_until_its_first_one(an_engine, a_request):
+    ticks = count()
+    engine, recorder = an_engine(max_prefill_share=8, clock=lambda: float(next(ticks)))
+
+    run(engine, recorder, a_request(num_prompt=30, max_tokens=1))
+
+    assert recorder.updates["a"][-1].times.queue == 1.0
+
+
 def test_a_sequence_that_waits_has_its_time_in_the_queue(an_engine, a_request, lookahead):
     ticks = count()
     engine, recorder = an_engine(clock=lambda: float(next(ticks)), max_num_seqs=1)
@@ -183,6 +193,25 @@ def test_an_aborted_sequence_leaves_nothing_and_says_nothing_more(an_engine, a_r
     assert engine.stats().num_free_blocks == 64
     assert not engine.has_work
     assert len(recorder.updates.get("a", [])) == before
+
+
+def test_nothing_is_kept_of_a_sequence_that_ended_but_the_last(an_engine, a_request, tiny):
+    engine, recorder = an_engine(
+        tiny, num_draft_tokens=4, traced_steps=0, on_logits=lambda sequences, logits: None
+    )
+    kept = _num_sequences()
+    grammar = Grammar(kind="regex", source="[ab]{20}")
+
+    run(engine, recorder, *(a_request(id, grammar=grammar, max_tokens=20) for id in "abc"))
+    run(engine, recorder, a_request("last", grammar=grammar, max_tokens=20))
+
+    assert len(recorder.updates) == 4
+    assert _num_sequences() <= kept + 1
+
+
+def _num_sequences():
+    gc.collect()
+    return sum(type(one) is Sequence for one in gc.get_objects())
 
 
 def test_an_abort_of_a_preempted_sequence_leaves_the_other_running(an_engine, a_request):

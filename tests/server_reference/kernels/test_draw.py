@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 
 from server_reference.core import Grammar, SamplingParams
-from server_reference.kernels.draw import banned_tokens, check_params, check_token_ids
+from server_reference.kernels.draw import (
+    banned_tokens,
+    check_params,
+    check_token_ids,
+    waits_for_host,
+)
 from tests.server_reference.engine.sampling import NAN, a_draw
 
 GRAMMAR = Grammar(kind="choice", source='["a"]')
@@ -24,13 +29,13 @@ EOS = frozenset({7, 8})
     ],
 )
 def test_needs_the_tokens_before_it_on_the_host(params):
-    assert a_draw(**params).needs_host
+    assert waits_for_host(a_draw(**params).params)
 
 
 def test_needs_no_tokens_before_it_for_what_its_index_tells():
     draw = a_draw(banned={3}, logit_bias=((1, 2.0),), top_p=0.5, seed=4, logprobs=1)
 
-    assert not draw.needs_host
+    assert not waits_for_host(draw.params)
 
 
 @pytest.mark.parametrize(
