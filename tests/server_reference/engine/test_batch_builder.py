@@ -108,6 +108,18 @@ def test_nothing_is_carried_over_to_who_takes_the_row_next():
     assert (batch.token_ids.tolist(), batch.slots.tolist()) == ([8], [2 * 4 + 3])
 
 
+def test_no_other_table_is_taken_for_one_that_is_gone():
+    """Tables are told apart by where they lie in memory, which may be used again."""
+    builder, table = a_builder(), [6, 5, 4]
+    place = id(table)
+    builder.build(a_step(Scheduled(a_sequence(list(range(9)), table=table), 0, 9)))
+    del table
+
+    others = [[number, 0, 0] for number in range(1000)]
+
+    assert place not in {id(others), *map(id, others)}
+
+
 def test_a_table_that_grows_shrinks_or_is_another_is_followed():
     sequence, builder = a_sequence(list(range(20)), table=[6, 7]), a_builder()
     tables = []
