@@ -154,6 +154,15 @@ def test_a_stage_ends_when_its_token_is_known(an_engine, a_request):
     ]
 
 
+def test_steps_that_overlap_are_not_timed_twice(an_engine, a_request):
+    ticks = count()
+    engine, recorder = an_engine(clock=lambda: float(next(ticks)), lookahead=1)
+
+    run(engine, recorder, a_request(max_tokens=3))
+
+    assert [step.duration for step in engine.explain(3)][:2] == [2.0, 2.0]
+
+
 def test_a_prompt_in_chunks_waited_until_its_first_one(an_engine, a_request):
     ticks = count()
     engine, recorder = an_engine(max_prefill_share=8, clock=lambda: float(next(ticks)))
