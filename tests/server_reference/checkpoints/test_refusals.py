@@ -33,6 +33,12 @@ ADVICE = re.compile(
 )
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what is not refused after all."""
+    monkeypatch.setenv("SMARTCLIENT_CACHE", str(tmp_path / "cache"))
+
+
 def refusal(model: Path) -> str:
     with pytest.raises(ModelFileError) as raised:
         load(EngineConfig(model=str(model), dtype="fp32"))
