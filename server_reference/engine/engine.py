@@ -52,6 +52,7 @@ class Engine:
     Attributes:
         failed_steps: Steps in a row that raised.
         capacity: Tokens that one sequence may have, prompt and `max_tokens` together.
+        grammars: Compiles what outputs must match; another thread may compile with it.
         notes: What the model is computed in, and the arithmetic of the engine's memory.
     """
 
@@ -76,8 +77,8 @@ class Engine:
         self._eos = frozenset(
             one for one in model.tokenizer.eos_token_ids if one < self._vocab_size
         )
-        grammars = GrammarCompiler(model.tokenizer)
-        self._rules = Rules(seed=config.seed, eos=self._eos, compile=grammars.compile)
+        self.grammars = GrammarCompiler(model.tokenizer)
+        self._rules = Rules(seed=config.seed, eos=self._eos, compile=self.grammars.compile)
         attention = attention or _attention(model.transformer, config, pool)
         self._runner = self._make_runner(model.transformer, attention, on_logits)
         self._speculator = Speculator(config.num_draft_tokens)

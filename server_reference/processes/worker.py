@@ -19,6 +19,7 @@ from typing import Protocol
 
 from ..config import EngineConfig
 from ..core import EngineStats, GenerateRequest, SequenceUpdate, StepRecord
+from .compiling import Compiling, Grammars
 from .frames import (
     Beat,
     Explain,
@@ -53,6 +54,8 @@ class Steps(Protocol):
     def has_work(self) -> bool: ...
     @property
     def failed_steps(self) -> int: ...
+    @property
+    def grammars(self) -> Grammars: ...
     @property
     def notes(self) -> list[str]: ...
     def add(self, request: GenerateRequest) -> None: ...
@@ -92,14 +95,17 @@ class Worker:
     Args:
         channel: Connected to the front; blocking.
         engine: What is stepped.
+        compiling: Where requests with grammars go first.
     """
 
-    def __init__(self, channel: Channel, engine: Steps) -> None:
+    def __init__(self, channel: Channel, engine: Steps, compiling: Compiling) -> None:
         self._channel = channel
         self._engine = engine
+        self._compiling = compiling
         self._frames = FrameBuffer()
         self._poll = select.poll()
         self._poll.register(channel.connection, select.POLLIN)
+        self._poll.register(compiling.descriptor, select.POLLIN)
         self._updates: list[SequenceUpdate] = []
 
     def run(self) -> int:
@@ -115,8 +121,9 @@ class Worker:
 
     def _receive(self) -> bool:
         """Take in all that has come; wait for it only when idle. False: time to end."""
+        connection = self._channel.connection.fileno()
         ready = self._poll.poll(0 if self._engine.has_work else None)
-        while ready:
+        while connection in dict(ready):
             data = self._channel.connection.recv(_RECEIVE_BYTES)
             if not data:
                 return False
@@ -124,24 +131,32 @@ class Worker:
                 if not self._take(to_engine(body)):
                     return False
             ready = self._poll.poll(0)
+        for request, error in self._compiling.take():
+            self._add(request, error)
         return True
 
     def _take(self, message: ToEngine) -> bool:
         if isinstance(message, Work):
             for request in message.add:
-                self._add(request)
+                if not self._compiling.begin(request):
+                    self._add(request)
             for id in message.abort:
+                self._compiling.drop(id)
                 self._engine.abort(id)
         elif isinstance(message, Explain):
             self._channel.send(Explained(self._engine.explain(message.last)))
         return not isinstance(message, Stop)
 
-    def _add(self, request: GenerateRequest) -> None:
+    def _add(self, request: GenerateRequest, error: str | None = None) -> None:
         try:
-            self._engine.add(request)
-        except ValueError as error:
-            refused = SequenceUpdate(id=request.id, finish_reason="invalid", error=str(error))
-            self._updates.append(refused)
+            if error is None:
+                self._engine.add(request)
+        except ValueError as refusal:
+            error = str(refusal)
+        if error is not None:
+            self._updates.append(
+                SequenceUpdate(id=request.id, finish_reason="invalid", error=error)
+            )
 
 
 def watch(channel: Channel, *, beat: float = _BEAT) -> None:
@@ -222,7 +237,7 @@ def _serve(channel: Channel, config: EngineConfig) -> int:
         channel.send(StartFailed(_sentence(error)))
         return 1
     channel.send(Ready(engine.capacity, engine.stats(), engine.notes))
-    return Worker(channel, engine).run()
+    return Worker(channel, engine, Compiling(engine.grammars)).run()
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ _MAX_CACHED = 32
 # With the default of 250,000 lexer states, of 1 to 2 KB each, one grammar could fill memory.
 _MAX_LEXER_STATES, _MAX_SYMBOLS = 10_000, 20_000
 _RESTARTS, _TOKENS_PER_RESTART = 4, 16  # of one state: so many, and one more for so many tokens
+_MAX_RESTARTED = 2**13  # characters: a longer one is compiled for so long that all others wait
 # One space at most: models given free whitespace may write it to the end (vllm#13260).
 _COMPACT: JsonCompileOptions = {
     "whitespace_flexible": False,
@@ -53,7 +54,7 @@ class GrammarError(ValueError):
 
 
 class GrammarCompiler:
-    """Compiles grammars for one tokenizer, and keeps the latest 32. Not thread-safe.
+    """Compiles grammars for one tokenizer, and keeps the latest 32. Threads may share it.
 
     Cost:
         SmolLM2's tokenizer 0.2 s once; a schema of a few properties 1 ms, one as long as is
@@ -65,6 +66,10 @@ class GrammarCompiler:
         self._walked: LLTokenizer | None = None
         self._compiled: OrderedDict[Grammar, LLMatcher] = OrderedDict()
 
+    def has(self, grammar: Grammar) -> bool:
+        """Whether it is kept, so that its next state costs nothing."""
+        return grammar in self._compiled
+
     def compile(self, grammar: Grammar) -> GrammarState:
         """The state before the first token, independent of all others.
 
@@ -74,7 +79,9 @@ class GrammarCompiler:
             ModuleNotFoundError: llguidance is not installed.
         """
         begin = partial(self._begin, grammar)
-        return GrammarState(begin(None), begin, self._tokenizer.eos_token_ids)
+        can_restart = len(grammar.source) <= _MAX_RESTARTED
+        begun, again = begin(None), begin if can_restart else None
+        return GrammarState(begun, again, self._tokenizer.eos_token_ids)
 
     def _begin(self, grammar: Grammar, full: LLMatcher | None) -> LLMatcher:
         """What all states of a grammar are copies of, but not `full`, which is of no more use."""
@@ -116,7 +123,7 @@ class GrammarState:
 
     Args:
         begun: What it is a copy of.
-        begin: Another one, given one that is full.
+        begin: Another one, given one that is full; `None`: that would take too long.
         eos: Tokens that end the model's turn.
 
     Attributes:
@@ -124,7 +131,7 @@ class GrammarState:
     """
 
     def __init__(
-        self, begun: LLMatcher, begin: Callable[[LLMatcher], LLMatcher], eos: Set[int]
+        self, begun: LLMatcher, begin: Callable[[LLMatcher], LLMatcher] | None, eos: Set[int]
     ) -> None:
         self._begun, self._begin, self._eos = begun, begin, eos
         self._matcher = begun.deep_copy()
@@ -178,7 +185,12 @@ class GrammarState:
         return other
 
     def _restart(self, tokens: list[int]) -> bool:
-        """Take all tokens once more; `False` where that fails too, or happens all the time."""
+        """Take all tokens once more; `False` where that fails too, or happens all the time.
+
+        Only the lexer's states are forgotten so: what is too much for the parser stays so.
+        """
+        if self._begin is None or not self._matcher.get_error().startswith("lexer"):
+            return False
         if self._restarts >= _RESTARTS + len(self._taken) // _TOKENS_PER_RESTART:
             return False
         self._restarts += 1

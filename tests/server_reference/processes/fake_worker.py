@@ -6,15 +6,18 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 
 from server_reference.core import (
     EngineStats,
     GenerateRequest,
+    Grammar,
     SequenceUpdate,
     StageTimes,
     StepRecord,
 )
+from server_reference.processes.compiling import Compiling
 from server_reference.processes.frames import (
     FrameBuffer,
     Hello,
@@ -26,12 +29,32 @@ from server_reference.processes.frames import (
 )
 from server_reference.processes.worker import Channel, Worker, watch
 
-__all__ = ["DIE", "GARBLE", "HANG", "RAISE", "REFUSE", "SLOW", "CountingEngine"]
+__all__ = ["DIE", "GARBLE", "HANG", "RAISE", "REFUSE", "SLOW", "CountingEngine", "FakeGrammars"]
 
 RAISE, DIE, HANG, REFUSE, GARBLE, SLOW = range(1001, 1007)
 """First prompt tokens that make a step raise, the process die or be stopped, `add` refuse,
 or a step send what is no frame or take longer than the tests' silence.
 """
+
+
+class FakeGrammars:
+    """Compiles once `may_go`, in the order of `compiled`; what is in `kept` it has already."""
+
+    def __init__(self) -> None:
+        self.may_go = threading.Event()
+        self.compiled: list[str] = []
+        self.kept: set[str] = set()
+
+    def has(self, grammar: Grammar) -> bool:
+        return grammar.source in self.kept
+
+    def compile(self, grammar: Grammar) -> None:
+        assert self.may_go.wait(30)
+        self.compiled.append(grammar.source)
+        if grammar.source == "bad":
+            raise ValueError("it is bad")
+        if grammar.source == "worse":
+            raise BaseException("it panicked")  # as the binding's own class is none of Exception
 
 
 class CountingEngine:
@@ -46,6 +69,7 @@ class CountingEngine:
         self._made: dict[str, int] = {}
         self._steps = 0
         self.failed_steps = 0
+        self.grammars = FakeGrammars()
 
     @property
     def has_work(self) -> bool:
@@ -134,7 +158,7 @@ def main(descriptor: int) -> int:
         connection.sendall(frame(Ready(engine.capacity, engine.stats())))
         channel = Channel(connection)
         watch(channel, beat=0.05)
-        return Worker(channel, engine).run()
+        return Worker(channel, engine, Compiling(engine.grammars)).run()
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+from contextlib import closing
 
 import pytest
 
-from server_reference.core import GenerateRequest, SamplingParams
+from server_reference.core import GenerateRequest, Grammar, SamplingParams
+from server_reference.processes.compiling import Compiling
 from server_reference.processes.frames import (
     Explain,
     Explained,
@@ -20,8 +22,9 @@ from server_reference.processes.worker import Channel, Worker
 from tests.server_reference.processes.fake_worker import RAISE, REFUSE, CountingEngine
 
 
-def a_request(id, *, first=1):
-    params = SamplingParams(max_tokens=10)
+def a_request(id, *, first=1, grammar=None):
+    held = None if grammar is None else Grammar(kind="regex", source=grammar)
+    params = SamplingParams(max_tokens=10, grammar=held)
     return GenerateRequest(id=id, tenant="t", prompt_token_ids=[first], params=params)
 
 
@@ -43,9 +46,10 @@ class Front(CountingEngine):
 
     def play(self, *first):
         """Run the loop until `Stop`; its status, and what it told of each step."""
-        with self.ours, self.theirs:
+        with self.ours, self.theirs, closing(Compiling(self.grammars)) as compiling:
             self.send(*first)
-            status = Worker(Channel(self.theirs), self).run()
+            status = Worker(Channel(self.theirs), self, compiling).run()
+            self.grammars.may_go.set()
             bodies = FrameBuffer().feed(self.ours.recv(1 << 20))
         return status, [from_engine(body) for body in bodies]
 
@@ -109,3 +113,41 @@ def test_steps_are_told_while_there_is_no_work():
     _, told = Front([]).play(Explain(5), Stop())
 
     assert told == [Explained([])]
+
+
+def test_nobody_waits_for_the_grammar_of_another():
+    front = Front([[], [], [Stop()]])
+
+    _, steps = front.play(Work([a_request("a", grammar="slow"), a_request("b")], []))
+
+    assert texts(steps) == [{"b": "1"}, {"b": "2"}, {"b": "3"}]
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text", "error"),
+    [
+        pytest.param("good", "1", None, id="good"),
+        pytest.param("bad", "", "it is bad", id="bad"),
+        pytest.param("worse", "", "the regex made its compiler fail", id="panic"),
+    ],
+)
+def test_a_request_joins_once_its_grammar_is_there(grammar, text, error):
+    """Also where the loop has nothing else to do."""
+    front = Front([[], [Stop()]])
+    front.grammars.may_go.set()
+
+    _, steps = front.play(
+        Work([a_request("a", grammar=grammar), a_request("b", grammar="good")], [])
+    )
+
+    update, *_ = [one for step in steps for one in step.updates if one.id == "a"]
+    assert update.text == text
+    assert error is None or update.error.startswith(error)
+
+
+def test_a_request_that_is_aborted_while_its_grammar_compiles_never_runs():
+    front = Front([[Work([], ["a"])], [], [Stop()]])
+
+    _, steps = front.play(Work([a_request("a", grammar="slow"), a_request("b")], []))
+
+    assert "a" not in {id for step in texts(steps) for id in step}
