@@ -154,6 +154,21 @@ def test_prompt_logprobs_of_a_sequence_that_was_preempted_are_told_once(an_engin
         assert ids == request.prompt_token_ids[1:]
 
 
+def test_prompt_logprobs_of_a_prompt_that_lost_its_blocks_halfway_are_told_once(
+    an_engine, a_request
+):
+    engine, recorder = an_engine(num_blocks=6, max_prefill_share=3)
+    engine.add(a_request("a", 30, max_tokens=40))
+    recorder.run(engine, steps=10)
+    request = a_request("b", 60, max_tokens=1, prompt_logprobs=0)
+
+    run(engine, recorder, request)
+
+    assert engine.stats().preemptions == 1
+    ids = [one.token_id for one in told(recorder, "prompt_logprobs", "b")]
+    assert ids == request.prompt_token_ids[1:]
+
+
 @pytest.mark.parametrize(
     "penalty",
     [{"repetition_penalty": 5.0}, {"frequency_penalty": 9.0}, {"presence_penalty": 9.0}],
