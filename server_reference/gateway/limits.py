@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -94,7 +95,9 @@ async def drain(receive: Receive, limit: int) -> None:
 class Admission:
     """Refuses requests when too many wait already, as far as can be known in front.
 
-    What comes in a burst the engine itself refuses: its books are a step old here.
+    What comes in a burst the engine itself refuses: its books are a step old here. A tenant
+    with less than its share of what is under way is let in all the same, and the engine
+    refuses the last of those that have more.
 
     Args:
         max_running: Sequences that run at once.
@@ -108,17 +111,20 @@ class Admission:
         self._max_running = max_running
         self._max_queued = max_queued
         self._max_queued_tokens = math.inf if max_queued_tokens is None else max_queued_tokens
-        self._in_flight = 0
+        self._in_flight: Counter[str] = Counter()  # sequences by tenant; no zeros
         self._last_wait = 0.0
         self._seconds_per_token: float | None = None
 
     @contextmanager
-    def admitted(self, stats: EngineStats | None, *, num_sequences: int = 1) -> Iterator[None]:
+    def admitted(
+        self, stats: EngineStats | None, *, tenant: str = "", num_sequences: int = 1
+    ) -> Iterator[None]:
         """Hold a place while the block runs.
 
         Args:
             stats: The engine's books: when its KV blocks are short, fewer run than may,
                 and the rest wait.
+            tenant: Whose they are.
             num_sequences: How many places.
 
         Raises:
@@ -134,13 +140,18 @@ class Admission:
             )
         queued, tokens = (0, 0) if stats is None else (stats.num_queued, stats.num_queued_tokens)
         is_full = queued >= self._max_queued or tokens >= self._max_queued_tokens
-        if is_full or self._in_flight + num_sequences > places:
+        under_way = self._in_flight.total()
+        is_full = is_full or under_way + num_sequences > places
+        share = under_way // len(self._in_flight.keys() | {tenant})
+        if is_full and self._in_flight[tenant] + num_sequences > share:
             raise self.refusal(stats)
-        self._in_flight += num_sequences
+        self._in_flight[tenant] += num_sequences
         try:
             yield
         finally:
-            self._in_flight -= num_sequences
+            self._in_flight[tenant] -= num_sequences
+            if not self._in_flight[tenant]:
+                del self._in_flight[tenant]
 
     def refusal(self, stats: EngineStats | None, *, why: str | None = None) -> ApiError:
         """What a request is told before which too many wait.

@@ -65,7 +65,9 @@ class Pipeline:
 
     async def count_tokens(self, request: ChatRequest, record: CallRecord) -> int:
         check_model(request, served=self._model.name)
-        with self._admission.admitted(None):  # no engine is asked, but threads are few
+        with self._admission.admitted(
+            None, tenant=record.tenant
+        ):  # no engine is asked, but threads are few
             prompt = await self._tokenize(request, record)
         record.input_tokens = len(prompt)
         record.outcome = "stop"
@@ -78,7 +80,8 @@ class Pipeline:
             check_model(request, served=self._model.name)
             check_tokens(request, vocab_size=self._model.tokenizer.vocab_size)
             stats = self._router.choose().stats
-            with self._admission.admitted(stats, num_sequences=request.n):
+            tenant, n = record.tenant, request.n
+            with self._admission.admitted(stats, tenant=tenant, num_sequences=n):
                 prompt = await self._tokenize(request, record)
                 with record.timing("route"):
                     replica = self._router.choose()

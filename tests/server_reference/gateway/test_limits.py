@@ -94,6 +94,21 @@ def test_requests_beyond_those_that_run_and_wait_are_refused():
     assert refused.value.retry_after == 1
 
 
+def test_a_tenant_below_its_share_is_let_in_where_another_has_taken_all_places(replica):
+    """Else whoever asks again and again keeps everyone out."""
+    admission = Admission(max_running=2, max_queued=2)
+    replica.num_queued = 2
+    with ExitStack() as held:
+        for _ in range(4):
+            held.enter_context(admission.admitted(None, tenant="bob"))
+
+        for _ in range(3):
+            held.enter_context(admission.admitted(replica.stats, tenant="ann"))
+        for tenant in ["ann", "bob"]:
+            with pytest.raises(ApiError), admission.admitted(replica.stats, tenant=tenant):
+                pass
+
+
 def test_a_place_is_free_again_when_its_request_ends():
     admission = Admission(max_running=1, max_queued=1)
 
