@@ -61,8 +61,8 @@ class Drawn(NamedTuple):
     entry: Scheduled
     row: int
     token_ids: list[int | None]
-    logprobs: list[TokenLogprob]
-    prompt_logprobs: list[TokenLogprob]
+    logprobs: Seq[TokenLogprob] = ()
+    prompt_logprobs: Seq[TokenLogprob] = ()
 
 
 class ModelRunner:
@@ -148,26 +148,26 @@ class ModelRunner:
             if entry.sequence in live
         }
         drawn: list[Drawn] = []
-        end = 0
+        end, new = 0, tuple.__new__  # a hot loop
         for entry in flight.batch.sampled:
-            sequence, num_drafts = entry.sequence, entry.num_drafts
+            sequence, _, _, _, num_drafts, _ = entry
             start, end = end, end + 1 + num_drafts
             if sequence in live:
                 stop = start + 1
                 if num_drafts:
                     stop += num_accepted(sequence.drafts[:num_drafts], tokens[start:end])
-                its: list[TokenLogprob] = []
+                its: Seq[TokenLogprob] = ()
                 if logprobs:
                     its = [logprobs[row] for row in range(start, stop) if row in logprobs]
-                prompt = told.pop(sequence, []) if told else []
-                drawn.append(Drawn(entry, start, tokens[start:stop], its, prompt))
+                prompt = told.pop(sequence, ()) if told else ()
+                drawn.append(new(Drawn, (entry, start, tokens[start:stop], its, prompt)))
         if self._on_logits is not None and flight.logits is not None:
             owners = [one.entry.sequence for one in drawn for _ in one.token_ids]
             kept = [one.row + at for one in drawn for at in range(len(one.token_ids))]
             self._on_logits(owners, flight.logits[kept])
         if len(flight.batch.sampled) < len(flight.step.scheduled):
             drawn += [
-                Drawn(entry, end, [], [], told.get(entry.sequence, []))
+                Drawn(entry, end, [], (), told.get(entry.sequence, ()))
                 for entry in flight.step.scheduled
                 if not entry.is_sampled
                 and entry.sequence in live
@@ -204,8 +204,11 @@ def _on_host(flight: Flight) -> tuple[list[int | None], dict[int, TokenLogprob]]
     logprobs: dict[int, TokenLogprob] = {}
     for rows, sampled in flight.drawn:
         found = sampled.host_tokens()
-        for row, token in zip(rows, found, strict=True):
-            tokens[row] = token
+        if len(found) == len(tokens):
+            tokens = found
+        else:
+            for row, token in zip(rows, found, strict=True):
+                tokens[row] = token
         if any(draw.params.logprobs is not None for draw in sampled.draws):
             told = zip(rows, sampled.host_logprobs(), strict=True)
             logprobs |= {row: logprob for row, logprob in told if logprob is not None}
