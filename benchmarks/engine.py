@@ -24,15 +24,15 @@ _LOOPS = (
 )
 _COSTS = {"rows": [1, 2, 4, 8, 16, 32], "chunks": [64, 128, 256], "long": 1024}
 _PREFIX = {"prefix_tokens": 2000, "suffix_tokens": 32, "requests": 16, "colds": 3}
-_ARRIVAL = {"rows": 8, "output": 320, "prompt_tokens": 4000, "after": 32}
-_SAMPLING = {"rows": 32, "steps": 8, "rounds": 3}
-_SPECULATION = {"draft_tokens": 8, "output": 96, "rounds": 3}
+_ARRIVAL = {"rows": 8, "output": 800, "prompt_tokens": 4000, "after": 32}
+_SAMPLING = {"rows": 32, "steps": 8, "rounds": 4}
+_SPECULATION = {"draft_tokens": 8, "output": 96, "rounds": 6}
 _BATCHING = {"requests": 512, "slots": 32, "mu": 4.0, "sigma": 1.0, "most": 1024}
 _BOOKKEEPING = {"sequences": 256, "steps": 100}
 _UNUSED = {"slots": 32, "mean": 300, "sigma": 0.8, "steps": 200}
 _GOODPUT = {
     "rates": [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0],
-    "seconds": 40.0,
+    "seconds": 120.0,
     "ttft": 2.0,
     "itl": 0.4,
     "mean": 150,
@@ -89,7 +89,7 @@ QUICK = Sizes(
         "batching": _BATCHING | {"requests": 64, "slots": 8},
         "bookkeeping": {"sequences": 16, "steps": 5},
         "unused_slots": {"slots": 8, "mean": 300, "sigma": 0.8, "steps": 20},
-        "goodput": _GOODPUT | {"rates": [0.5, 5.0], "seconds": 10.0},
+        "goodput": _GOODPUT | {"rates": [0.5, 5.0], "seconds": 5.0},
     },
     plot=None,
 )
@@ -130,6 +130,17 @@ def _figures(found: Mapping[str, Any], sizes: Mapping[str, Mapping[str, Any]]) -
         unit="ratio",
         floor=3.0,
     )
+    yield Figure(
+        name="continuous / static batches of one shape: speed",
+        value=batching["one shape"] / batching["continuous"],
+        unit="ratio",
+    )
+    steps = {name: one["steps"] for name, one in found["batching"].items()}
+    yield Figure(
+        name="continuous / static batches: steps",
+        value=steps["static"] / steps["continuous"],
+        unit="ratio",
+    )
     yield from _prefix(found["prefix"])
     yield from _arrival(found["arrival"])
     sampling = {name: median(times) for name, times in found["sampling"].items()}
@@ -145,7 +156,8 @@ def _figures(found: Mapping[str, Any], sizes: Mapping[str, Mapping[str, Any]]) -
     yield Figure(
         name="KV slots held but unused", value=found["unused_slots"] * 100, unit="%", bar=4.0
     )
-    for name, values in found["goodput"].items():
+    for name in list(found["goodput"])[1:]:
+        values = found["goodput"][name]
         yield Figure(name=f"goodput at its best: {name}", value=max(values), unit="/s")
 
 
@@ -162,8 +174,8 @@ def _prefix(times: Mapping[str, list[float]]) -> Iterator[Figure]:
 
 
 def _arrival(found: Mapping[str, Any]) -> Iterator[Figure]:
-    """The longest gap relative to the median of all, and to that of the gaps before."""
-    gaps, before = found["gaps"], found["before"]
+    """The longest gap relative to the median of all, and to that of the gaps without a prompt."""
+    gaps, alone = found["gaps"], found["alone"]
     yield Figure(
         name="a long prompt beside decodes: longest ITL / median",
         value=max(gaps) / median(gaps),
@@ -172,21 +184,19 @@ def _arrival(found: Mapping[str, Any]) -> Iterator[Figure]:
         runs=len(gaps),
     )
     yield Figure(
-        name="a long prompt beside decodes: longest ITL / median before it",
-        value=max(gaps) / median(before),
+        name="a long prompt beside decodes: longest ITL / median without it",
+        value=max(gaps) / median(alone),
         unit="ratio",
         runs=len(gaps),
     )
-    yield Figure(
-        name="a long prompt beside decodes: steps until its first token",
-        value=found["steps_of_the_prompt"],
-        unit="steps",
-    )
+    yield Figure(name="a long prompt beside decodes: TTFT", value=found["ttft"], unit="s CPU")
+    yield Figure(name="a long prompt beside decodes: steps", value=found["steps"], unit="steps")
 
 
 def _speculation(times: Mapping[str, list[float]]) -> Iterator[Figure]:
     drafts = max(int(name.rpartition(", ")[2]) for name in times)
-    for task, floor in (("copying", 1.3), ("nothing repeats", 0.97)):
+    floors = {"copying": 1.3, "nothing repeats": 0.97, "repeats by chance": None}
+    for task, floor in floors.items():
         without, with_drafts = times[f"{task}, 0"], times[f"{task}, {drafts}"]
         ratios = [one / other for one, other in zip(without, with_drafts, strict=True)]
         yield Figure(

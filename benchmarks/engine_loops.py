@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -19,6 +20,7 @@ from .processes import Worker
 __all__ = ["Loop", "loops"]
 
 _OURS = "server_reference"
+_TRIAL_PROMPT = 16  # tokens
 _PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
 _ACTIVE = {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "infinity"}
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TQDM_DISABLE": "1"}
@@ -78,18 +80,32 @@ def loops(
     """The figures of all loops, and facts about how the peers ran."""
     facts: dict[str, Any] = {}
     figures: list[Figure] = []
+    start = {"vocabulary": list(vocabulary), "seed": seed}
+    best: list[dict[str, _Way]] = [{} for _ in given]
+    python: Path | None = None
+    file = ""
+    if peers:
+        facts["versions"] = versions()
+        python, file = interpreter(progress), _file(model)
+        for name, ways in _peers(file).items():
+            chosen = _best(ways, file, python, given, start, progress)
+            for its, way in zip(best, chosen, strict=True):
+                its[name] = way
+        facts["peers at their best"] = [
+            {"rows": loop.rows} | {name: way.text for name, way in its.items()}
+            for loop, its in zip(given, best, strict=True)
+        ]
     with ExitStack() as stack:
         progress(f"loading {_OURS}")
-        workers = {_OURS: stack.enter_context(_Way(_OURS).worker(model, None))}
-        start = {"vocabulary": list(vocabulary), "seed": seed}
-        if peers:
-            facts["versions"] = versions()
-            python, file = interpreter(progress), _file(model)
-            for name, ways in _peers().items():
-                best = _best(ways, file, python, start, progress)
-                facts[f"{name} at its best"] = best.text
-                workers[name] = stack.enter_context(best.worker(file, python))
-        for loop in given:
+        ours = stack.enter_context(_Way(_OURS).worker(model, None))
+        started: dict[tuple[str, str], Worker] = {}
+        for loop, its in zip(given, best, strict=True):
+            workers = {_OURS: ours}
+            for name, way in its.items():
+                key = name, way.text
+                if key not in started:
+                    started[key] = stack.enter_context(way.worker(file, python))
+                workers[name] = started[key]
             figures += _run(loop, workers, start, slices, progress)
     return figures, facts
 
@@ -102,14 +118,20 @@ def _file(model: str) -> str:
     return str(gguf)
 
 
-def _peers() -> dict[str, list[_Way]]:
-    converted = {"converted": str(cache_dir() / "peers" / "bf16")}
+def _peers(file: str) -> dict[str, list[_Way]]:
+    about = Path(file).stat()
+    key = f"{file}|{about.st_size}|{about.st_mtime_ns}"
+    folder = cache_dir() / "peers" / f"bf16-{sha256(key.encode()).hexdigest()[:12]}"
     ways: dict[str, list[_Way]] = {}
-    for name, options in (("transformers", converted), ("llama.cpp", {"unified": False})):
+    options: dict[str, dict[str, Any]] = {
+        "transformers": {"converted": str(folder)},
+        "llama.cpp": {"unified": False},
+    }
+    for name, given in options.items():
         ways[name] = [
-            _Way(name, 1, _PASSIVE, options, "1 thread"),
-            _Way(name, 2, _PASSIVE, options, "2 threads, passive waiting"),
-            _Way(name, 2, _ACTIVE, options, "2 threads, active waiting"),
+            _Way(name, 1, _PASSIVE, given, "1 thread"),
+            _Way(name, 2, _PASSIVE, given, "2 threads, passive waiting"),
+            _Way(name, 2, _ACTIVE, given, "2 threads, active waiting"),
         ]
     one_buffer = {"unified": True}
     ways["llama.cpp"].append(_Way("llama.cpp", 1, _PASSIVE, one_buffer, "1 thread, one KV buffer"))
@@ -117,17 +139,28 @@ def _peers() -> dict[str, list[_Way]]:
 
 
 def _best(
-    ways: list[_Way], model: str, python: Path, start: Mapping[str, Any], progress: Progress
-) -> _Way:
-    """The way that takes the least CPU time for a short loop of 8 rows."""
+    ways: Sequence[_Way],
+    model: str,
+    python: Path,
+    given: Sequence[Loop],
+    start: Mapping[str, Any],
+    progress: Progress,
+) -> list[_Way]:
+    """For each loop, the way that takes the least CPU time for decodes of as many rows."""
     taken = []
     for way in ways:
         progress(f"trying {way.name}: {way.text}")
         with way.worker(model, python) as worker:
-            worker.ask(do="start", rows=8, mean=64, sigma=0.0, **start)
-            worker.ask(do="advance", tokens=16)
-            taken.append(worker.ask(do="advance", tokens=96)[1])
-    return ways[taken.index(min(taken))]
+            taken.append([_decode(worker, loop.rows, start) for loop in given])
+    return [ways[times.index(min(times))] for times in zip(*taken, strict=True)]
+
+
+def _decode(worker: Worker, rows: int, start: Mapping[str, Any]) -> float:
+    """CPU seconds of a token, where all rows decode."""
+    worker.ask(do="start", rows=rows, mean=_TRIAL_PROMPT, sigma=0.0, **start)
+    worker.ask(do="advance", tokens=2 * rows)
+    found = [worker.ask(do="advance", tokens=max(12, 3 * rows)) for _ in range(2)]
+    return float(min(seconds / made for made, seconds in found))
 
 
 def _run(

@@ -145,6 +145,7 @@ class SequenceUpdate(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
         token_ids: New output tokens, the end-of-turn token left out.
         num_output_tokens: Output tokens so far.
         num_cached_tokens: Prompt tokens that were read from the prefix cache.
+        times: In the first update and in the last one.
         finish_reason: `None` while it runs.
         stop_sequence: The caller's stop string that came.
         error: Why it ended, when `finish_reason` is `error` or `invalid`; or `refused` although

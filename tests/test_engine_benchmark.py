@@ -14,7 +14,7 @@ from benchmarks.engine_own.engines import StepCost
 from benchmarks.engine_peers import environment
 from benchmarks.engine_peers.workload import MOST, closed_loop
 from benchmarks.figures import Figure
-from benchmarks.plot import svg
+from benchmarks.plot import svg, ticks
 
 
 def silent(text):
@@ -39,7 +39,28 @@ def test_goodput_is_plotted_by_rate_of_arrival(outcome):
     found, plot = outcome
 
     lines = ElementTree.parse(plot).getroot().findall("{*}polyline")
-    assert len(lines) == len(found.facts["goodput"]) == 3
+    goodput = found.facts["goodput"]
+    assert len(lines) == len(goodput) == 5
+    arrived = goodput.pop("all that arrive")
+    assert all(
+        met <= came for each in goodput.values() for met, came in zip(each, arrived, strict=True)
+    )
+
+
+def test_drafts_are_proposed_where_something_repeats_and_nowhere_else(outcome):
+    found, _ = outcome
+
+    proposed = {task: drafts[0] for task, drafts in found.facts["speculation"]["drafts"].items()}
+    assert proposed["copying"] > 0
+    assert proposed["nothing repeats"] == 0
+
+
+def test_a_static_batch_of_one_shape_costs_more_than_one_that_shrinks(outcome):
+    found, _ = outcome
+
+    batching = found.facts["batching"]
+    assert batching["one shape"]["steps"] == batching["static"]["steps"]
+    assert batching["one shape"]["seconds"] >= batching["static"]["seconds"]
 
 
 def test_continuous_batching_takes_fewer_steps_than_static_batches(outcome):
@@ -103,6 +124,19 @@ def test_an_environment_that_cannot_be_made_says_what_pip_said(tmp_path, monkeyp
 )
 def test_a_floor_is_held_from_below(value, verdict):
     assert Figure(name="speed", value=value, unit="ratio", floor=2.5).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [
+        pytest.param(4.0, [0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4], id="reached"),
+        pytest.param(1.325, [0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4], id="between"),
+        pytest.param(0.05, [0, 0.01, 0.02, 0.03, 0.04, 0.05], id="small"),
+        pytest.param(730.0, [0, 100, 200, 300, 400, 500, 600, 700, 800], id="large"),
+    ],
+)
+def test_ticks_are_round_numbers_up_to_the_largest_value(most, expected):
+    assert ticks(most) == pytest.approx(expected)
 
 
 def test_a_plots_text_is_escaped_and_its_lines_stay_inside():

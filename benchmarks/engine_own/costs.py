@@ -30,6 +30,7 @@ def measure(model: Any, *, rows: list[int], chunks: list[int], long: int, seed: 
         max_num_seqs=max(rows),
         max_step_tokens=max(widest, 2 * max(rows)),
         max_prefill_share=widest,
+        prefill_stretch=None,
         num_blocks=max(rows) * 8 + 2 * _FEW * long // 16,
         prefix_caching=False,
     )

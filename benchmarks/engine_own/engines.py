@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
+from time import process_time
 from typing import Any
 
 import torch
@@ -18,7 +19,10 @@ from ..engine_peers.ours import loaded
 
 __all__ = ["Clock", "Running", "StepCost", "model_free", "real"]
 
-_NO_MODEL_VOCABULARY = 256
+_TEXT = (
+    b"So the cheapest token is the one that shares its step with others.\n\n"
+    b"A server's main task is to find company for each; Users wait for the first one.\n"
+)
 
 
 class Clock:
@@ -106,8 +110,8 @@ class Running:
 
 
 def real(model: Any, config: EngineConfig) -> Running:
-    """An engine that computes; `model` is loaded."""
-    return Running(Engine(model, config))
+    """An engine that computes; `model` is loaded, and time is this process's CPU time."""
+    return Running(Engine(model, config, clock=process_time))
 
 
 class _NoAttention:
@@ -126,20 +130,23 @@ class _NoAttention:
 
 
 class _NoTransformer:
-    """Takes the place of a model: every logit is 0, so that greedy takes token 0."""
+    """Takes the place of a model: all sequences together write a text, over and over."""
 
     dtype = torch.bfloat16
 
     def __init__(self, config: Any) -> None:
         self.config = config
         self.weights = {"embedding": torch.zeros(1, dtype=self.dtype)}
-        self._logits = torch.zeros(1, config.vocab_size)
+        self._one_hot = torch.eye(config.vocab_size)[list(_TEXT)]
+        self._at = 0
 
     def hidden(self, token_ids: Any, positions: Any, attend: Any) -> Any:
         return torch.zeros(len(token_ids), 1)
 
     def logits(self, hidden: Any) -> Any:
-        return self._logits.expand(len(hidden), -1)
+        places = torch.arange(self._at, self._at + len(hidden)) % len(_TEXT)
+        self._at += len(hidden)
+        return self._one_hot[places]
 
 
 def model_free(

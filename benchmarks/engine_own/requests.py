@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import process_time
-from typing import Any
+from typing import Any, TypeAlias
 
 from server_reference.config import EngineConfig
 
@@ -45,29 +45,41 @@ def arrival(
     Args:
         output: Tokens of each output.
         after: Tokens of each that are there when the prompt comes.
+
+    Returns:
+        The gaps from then on; those of the same outputs without a prompt; CPU seconds and
+        steps until the prompt's first token.
     """
+    sizes = {"rows": rows, "output": output, "after": after, "seed": seed}
+    gaps, seconds, steps = _gaps(model, prompt_tokens=prompt_tokens, **sizes)
+    alone, _, _ = _gaps(model, prompt_tokens=0, **sizes)
+    return {"gaps": gaps, "alone": alone, "ttft": seconds, "steps": steps}
+
+
+def _gaps(
+    model: Any, *, rows: int, output: int, prompt_tokens: int, after: int, seed: int
+) -> tuple[list[float], float, int]:
     draw = random.Random(seed)
     blocks = (rows * (64 + output) + prompt_tokens) // 16 + 4 * rows
     running = real(model, EngineConfig(max_num_seqs=rows + 1, num_blocks=blocks))
-    others = {running.add(_prompt(draw, 64), output + rows) for _ in range(rows)}
+    others = {running.add(_prompt(draw, 64), output) for _ in range(rows)}
     running.until_decoding(rows)
-    gaps, made, waited, first = [], 0, 0.0, None
-    prompt = None
-    while made < output or first is None:
-        if made == after:
-            prompt = running.add(_prompt(draw, prompt_tokens), 1)
-        begun = process_time()
+    for _ in range(after):
+        running.step()
+    prompt = running.add(_prompt(draw, prompt_tokens), 1) if prompt_tokens else None
+    gaps, came, ttft, steps = [], process_time(), 0.0, 0
+    latest = came
+    while running.engine.has_work:
         got = {update.id for update in running.step()}
-        taken = process_time() - begun
+        now = process_time()
         if others & got:
-            gaps.append(taken + waited)
-            waited, made = 0.0, made + 1
-        else:
-            waited += taken
+            gaps.append(now - latest)
+            latest = now
+        if not ttft:
+            steps += 1
         if prompt in got:
-            first = made
-    running.drain()
-    return {"gaps": gaps, "before": gaps[:after], "steps_of_the_prompt": first - after}
+            ttft = now - came
+    return gaps, ttft, steps
 
 
 def sampling(
@@ -75,11 +87,14 @@ def sampling(
 ) -> dict[str, list[float]]:
     """CPU seconds of a step of `rows` sequences, greedy and drawn, in turn."""
     draw = random.Random(seed)
-    running = real(model, EngineConfig(max_num_seqs=rows))
+    running = real(model, EngineConfig(max_num_seqs=rows, prefill_stretch=None))
     times: dict[str, list[float]] = {"greedy": [], "sampled": []}
-    drawn = {"temperature": 0.8, "top_p": 0.95}
+    kinds: list[tuple[str, dict[str, Any]]] = [
+        ("greedy", {}),
+        ("sampled", {"temperature": 0.8, "top_p": 0.95}),
+    ]
     for number in range(rounds):
-        for name, params in (("greedy", {}), ("sampled", drawn)):
+        for name, params in kinds if number % 2 else reversed(kinds):
             for row in range(rows):
                 seeded = {"seed": number * rows + row} if params else {}
                 running.add(_prompt(draw, 64), steps + 2 * rows, **params, **seeded)
@@ -99,7 +114,7 @@ def _steps(running: Running, steps: int) -> Iterator[float]:
 def speculation(
     model: Any, *, draft_tokens: int, output: int, rounds: int, seed: int
 ) -> dict[str, Any]:
-    """CPU seconds of an output with and without drafts, where the prompt repeats, or nothing.
+    """CPU seconds of outputs with and without drafts, by task.
 
     In fast numerics a step with drafts may round otherwise than one without, so that the
     outputs may part somewhere; how many did not is counted.
@@ -109,34 +124,59 @@ def speculation(
         for number in (0, draft_tokens)
     }
     times: dict[str, list[float]] = {}
-    accepted, same = {}, 0
-    for task in ("copying", "nothing repeats"):
+    drafts, same = {}, 0
+    for task, make in _TASKS.items():
+        before = engines[draft_tokens].engine.stats()
         for number in range(rounds):
-            texts = []
-            for drafts, running in engines.items():
-                seconds, text = _output(running, _task(model, task, seed + number), output, task)
-                times.setdefault(f"{task}, {drafts}", []).append(seconds)
-                texts.append(text)
-            same += len(set(texts)) == 1
+            prompt, params = make(model, random.Random(seed + number))
+            texts = set()
+            for count in engines if number % 2 else reversed(engines):
+                seconds, text = _output(engines[count], prompt, output, params)
+                times.setdefault(f"{task}, {count}", []).append(seconds)
+                texts.add(text)
+            same += len(texts) == 1
         stats = engines[draft_tokens].engine.stats()
-        accepted[task] = [stats.draft_tokens_proposed, stats.draft_tokens_accepted]
-    return {"times": times, "drafts": accepted, "same outputs": same}
+        proposed = stats.draft_tokens_proposed - before.draft_tokens_proposed
+        accepted = stats.draft_tokens_accepted - before.draft_tokens_accepted
+        drafts[task] = [proposed, accepted]
+    assert drafts["nothing repeats"] == [0, 0], drafts
+    return {"times": times, "drafts": drafts, "same outputs": same}
 
 
-def _task(model: Any, task: str, seed: int) -> list[int]:
-    """A list of made-up lines, twice and begun again; or a prompt of words at random."""
-    draw = random.Random(seed)
-    if task == "copying":
-        names = ["alpha", "delta", "omega", "sigma", "kappa", "gamma"]
-        lines = [f"{draw.choice(names)}_{draw.randrange(1000)} = {n}\n" for n in range(12)]
-        return list(model.tokenizer.encode("".join(lines) * 2 + "".join(lines[:2])))
-    return _prompt(draw, 64)
+_Task: TypeAlias = tuple[list[int], dict[str, Any]]
 
 
-def _output(running: Running, prompt: list[int], output: int, task: str) -> tuple[float, str]:
+def _copying(model: Any, draw: random.Random) -> _Task:
+    """A list of made-up lines, twice and begun again."""
+    names = ["alpha", "delta", "omega", "sigma", "kappa", "gamma"]
+    lines = [f"{draw.choice(names)}_{draw.randrange(1000)} = {n}\n" for n in range(12)]
+    return list(model.tokenizer.encode("".join(lines) * 2 + "".join(lines[:2]))), {}
+
+
+def _nothing_repeats(model: Any, draw: random.Random) -> _Task:
+    """No token comes twice: the prompt's are all different, and each is barred once it came."""
+    prompt = draw.sample(range(100, 200), 64)
+    barred = tuple((token, -1000.0) for token in prompt)
+    return prompt, {"logit_bias": barred, "presence_penalty": 1000.0}
+
+
+def _by_chance(model: Any, draw: random.Random) -> _Task:
+    """Words at random, and what the model says to that: some pairs come twice, to no end."""
+    return _prompt(draw, 64), {"temperature": 1.0, "seed": 7}
+
+
+_TASKS: dict[str, Callable[[Any, random.Random], _Task]] = {
+    "copying": _copying,
+    "nothing repeats": _nothing_repeats,
+    "repeats by chance": _by_chance,
+}
+
+
+def _output(
+    running: Running, prompt: list[int], output: int, params: dict[str, Any]
+) -> tuple[float, str]:
     """CPU seconds from the first token to the last, and the text."""
-    drawn = {} if task == "copying" else {"temperature": 1.0, "seed": 7}
-    running.add(prompt, output, **drawn)
+    running.add(prompt, output, **params)
     text = ""
     begun = None
     while running.engine.has_work:

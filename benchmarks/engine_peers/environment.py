@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -61,9 +62,17 @@ def interpreter(progress: Progress) -> Path:
 
 
 def _key() -> str:
-    """Names an environment by all that it depends on."""
-    parts = (_REQUIREMENTS.read_text(), BUILD_FLAGS, sys.version, str(Path(sys.executable)))
+    """Names an environment by all that it depends on: also what it was compiled for."""
+    parts = (str(versions()), BUILD_FLAGS, sys.version, sys.base_prefix, _processor())
     return hashlib.sha256("|".join(parts).encode()).hexdigest()[:12]
+
+
+def _processor() -> str:
+    """The instructions that this machine knows, as far as Linux tells."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    return f"{platform.machine()} {flags}"
 
 
 @contextmanager

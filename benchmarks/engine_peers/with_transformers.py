@@ -35,7 +35,9 @@ class Transformers:
                 dtype=torch.bfloat16,
                 quantization_config=GgufConfig(dequantize=True),
             )
-            given.save_pretrained(folder)
+            part = folder.with_name(f"{folder.name}.part")
+            given.save_pretrained(part)
+            part.replace(folder)  # whole or not at all
         self._model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
         self._model.eval()
         kinds = {(type(m).__name__, m.weight.dtype) for m in self._model.modules() if _linear(m)}

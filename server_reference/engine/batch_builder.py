@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from itertools import chain
+from struct import pack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +92,7 @@ class BatchBuilder:
         widest = self._refresh(rows, [sequence.block_table for sequence in sequences])
         query_start = np.zeros(len(entries) + 1, dtype=np.int64)
         lens.cumsum(out=query_start[1:])
-        wanted = np.array(reach) & _array([s.params.max_tokens for s in sequences]).astype(bool)
+        wanted = (_array(reach) & (_array([s.params.max_tokens for s in sequences]) > 0)) > 0
 
         targets = starts + lens
         for at in [at for at, is_reached in enumerate(reach) if not is_reached]:
@@ -160,4 +161,4 @@ def _sample_rows(ends: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[
 
 
 def _array(values: Seq[int]) -> NDArray[np.int64]:
-    return np.array(values, dtype=np.int64)
+    return np.frombuffer(bytearray(pack(f"{len(values)}q", *values)), np.int64)  # fastest

@@ -63,8 +63,8 @@ class Drawn(NamedTuple):
     entry: Scheduled
     row: int
     token_ids: list[int | None]
-    logprobs: list[TokenLogprob]
-    prompt_logprobs: list[TokenLogprob]
+    logprobs: Seq[TokenLogprob] = ()
+    prompt_logprobs: Seq[TokenLogprob] = ()
 
 
 class ModelRunner:
@@ -154,31 +154,31 @@ class ModelRunner:
         }
         broken = _broken(flight, told)
         drawn: list[Drawn] = []
-        end = 0
+        end, new = 0, tuple.__new__  # a hot loop
         for entry in flight.batch.sampled:
-            sequence, num_drafts = entry.sequence, entry.num_drafts
+            sequence, _, _, _, num_drafts, _ = entry
             start, end = end, end + 1 + num_drafts
             if sequence in broken or (sequence not in live and tokens[start] is not None):
                 continue
             stop = start + 1
             if num_drafts:
                 stop += num_accepted(sequence.drafts[:num_drafts], tokens[start:end])
-            its: list[TokenLogprob] = []
+            its: Seq[TokenLogprob] = ()
             if logprobs:
                 its = [logprobs[row] for row in range(start, stop) if row in logprobs]
-            prompt = told.pop(sequence, []) if told else []
-            drawn.append(Drawn(entry, start, tokens[start:stop], its, prompt))
+            prompt = told.pop(sequence, ()) if told else ()
+            drawn.append(new(Drawn, (entry, start, tokens[start:stop], its, prompt)))
         if self._on_logits is not None and flight.logits is not None:
             kept = [one for one in drawn if one.entry.sequence in live]
             owners = [one.entry.sequence for one in kept for _ in one.token_ids]
             rows = [one.row + at for one in kept for at in range(len(one.token_ids))]
             self._on_logits(owners, flight.logits[rows])
         for entry in flight.step.scheduled if len(drawn) < len(flight.step.scheduled) else ():
-            sequence, prompt = entry.sequence, told.get(entry.sequence, [])
+            sequence, prompt = entry.sequence, told.get(entry.sequence, ())
             if sequence in broken:
-                drawn.append(Drawn(entry, end, [None], [], []))
+                drawn.append(Drawn(entry, end, [None], (), ()))
             elif sequence in live and not entry.is_sampled and (prompt or entry.reaches_target):
-                drawn.append(Drawn(entry, end, [], [], prompt))
+                drawn.append(Drawn(entry, end, [], (), prompt))
         return drawn
 
     def _of_prompt(self, entry: Scheduled, hidden: Tensor) -> list[TokenLogprob]:
@@ -221,8 +221,11 @@ def _on_host(flight: Flight) -> tuple[list[int | None], dict[int, TokenLogprob]]
     logprobs: dict[int, TokenLogprob] = {}
     for rows, sampled in flight.drawn:
         found = sampled.host_tokens()
-        for row, token in zip(rows, found, strict=True):
-            tokens[row] = token
+        if len(found) == len(tokens):
+            tokens = found
+        else:
+            for row, token in zip(rows, found, strict=True):
+                tokens[row] = token
         if any(draw.params.logprobs is not None for draw in sampled.draws):
             told = zip(rows, sampled.host_logprobs(), strict=True)
             logprobs |= {row: logprob for row, logprob in told if logprob is not None}

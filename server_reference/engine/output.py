@@ -68,7 +68,8 @@ class Output:
 
     def take(self, drawn: Drawn, now: float) -> SequenceUpdate:
         """Add the tokens of a step, up to the one that ends the output."""
-        if self._first_token is None:
+        is_first = self._first_token is None
+        if is_first:
             self._first_token = now
         else:
             self._last_token = now
@@ -92,10 +93,19 @@ class Output:
             reason = self._why_over()
             if reason is not None:
                 break
-        logprobs = drawn.logprobs[: len(token_ids)]
+        logprobs = list(drawn.logprobs[: len(token_ids)])
         if reason is not None:
             return self.end(reason, error=error, text=text, token_ids=token_ids, logprobs=logprobs)
-        return self._update(text, token_ids, logprobs)
+        if is_first or logprobs:
+            return self._update(text, token_ids, logprobs)
+        sequence = self.sequence
+        return SequenceUpdate(  # nearly all are of this kind
+            id=sequence.id,
+            text=text,
+            token_ids=token_ids,
+            num_output_tokens=len(self._output),
+            num_cached_tokens=sequence.num_cached,
+        )
 
     def end(
         self,
