@@ -31,7 +31,7 @@ _BATCHING = {"requests": 512, "slots": 32, "mu": 4.0, "sigma": 1.0, "most": 1024
 _BOOKKEEPING = {"sequences": 256, "steps": 100}
 _UNUSED = {"slots": 32, "mean": 300, "sigma": 0.8, "steps": 200}
 _GOODPUT = {
-    "rates": [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0],
+    "rates": [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5],
     "seconds": 120.0,
     "ttft": 2.0,
     "itl": 0.4,
