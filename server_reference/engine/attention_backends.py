@@ -48,6 +48,7 @@ class PagedCache:
         self.k = torch.empty(shape, dtype=dtype)  # memory is taken when first touched
         self.v = torch.empty(shape, dtype=dtype)
         self.block_size = block_size
+        self._by_slot = list(zip(self.k.flatten(1, 2), self.v.flatten(1, 2), strict=True))
         self._slots = torch.empty(0, dtype=torch.int64)
 
     def begin(self, batch: Batch) -> None:
@@ -59,8 +60,9 @@ class PagedCache:
             self.v.index_fill_(1, torch.from_numpy(fresh), 0)
 
     def store(self, layer: int, k: Tensor, v: Tensor) -> None:
-        self.k[layer].flatten(0, 1).index_copy_(0, self._slots, k)
-        self.v[layer].flatten(0, 1).index_copy_(0, self._slots, v)
+        keys, values = self._by_slot[layer]
+        keys.index_copy_(0, self._slots, k)
+        values.index_copy_(0, self._slots, v)
 
     def gather(self, layer: int, blocks: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """Keys and values in blocks `[num_seqs, num_blocks]`, copied into one piece.

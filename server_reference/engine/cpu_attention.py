@@ -42,7 +42,6 @@ class _Group:
     prompt, whose triangle the kernel knows by itself.
     """
 
-    row: int  # the first of its rows, in the order of the groups
     num_seqs: int
     query_len: int
     stop: int  # the longest context's end
@@ -99,6 +98,7 @@ class TorchAttention:
         self._heads_per_kv = model.num_q_heads // model.num_kv_heads
         self._windows = {model.window(layer) for layer in range(model.num_layers)}
         self._groups: list[_Group] = []
+        self._num_rows: list[int] = []  # of each
         self._rows: Tensor | None = None
         self._back = torch.empty(0, dtype=torch.int64)
 
@@ -110,7 +110,8 @@ class TorchAttention:
         members = sorted(self._member(batch, at, *span) for at, span in enumerate(spans))
         self._groups, orders = [], [np.empty(0, dtype=np.int64)]
         for _, alike in groupby(members, key=lambda member: member.query_len):
-            orders.append(self._add(batch, list(alike), sum(map(len, orders))))
+            orders.append(self._add(batch, list(alike)))
+        self._num_rows = [group.num_seqs * group.query_len for group in self._groups]
         self._begin_mirror(batch, members)
         order = np.concatenate(orders)
         self._rows = None if (order[1:] > order[:-1]).all() else torch.from_numpy(order)
@@ -119,12 +120,13 @@ class TorchAttention:
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         self._cache.store(layer, k, v)
         self._mirror.store(layer, k, v)
-        rows = q.contiguous() if self._rows is None else q.index_select(0, self._rows)
-        rows = rows.view(len(q), -1, self._heads_per_kv, q.shape[-1])
-        out = torch.empty_like(rows)
-        for group in self._groups:
-            self._attend(group, layer, rows, out)
-        out = out.view(q.shape)
+        rows = q if self._rows is None else q.index_select(0, self._rows)
+        rows = rows.view(len(q), -1, self._heads_per_kv, q.shape[2])
+        parts = [
+            self._attend(group, layer, some)
+            for group, some in zip(self._groups, rows.split(self._num_rows), strict=True)
+        ]
+        out = (parts[0] if len(parts) == 1 else torch.cat(parts)).reshape(q.shape)
         return out if self._rows is None else out.index_select(0, self._back)
 
     def _member(self, batch: Batch, at: int, start: int, stop: int) -> _Member:
@@ -147,7 +149,7 @@ class TorchAttention:
         rows = np.flatnonzero(per_row >= 0)
         self._mirror.begin(rows, per_row[rows] + batch.positions[rows], len(per_row))
 
-    def _add(self, batch: Batch, members: list[_Member], first_row: int) -> NDArray[np.int64]:
+    def _add(self, batch: Batch, members: list[_Member]) -> NDArray[np.int64]:
         """Groups of sequences with equally many new tokens; returns all their rows."""
         chosen, query_len = [member.at for member in members], members[0].query_len
         rows = batch.query_start[chosen][:, None] + np.arange(query_len)
@@ -168,8 +170,8 @@ class TorchAttention:
                 if member.region is not None:
                     self._mirror.clean(member.region, stop)
             blocks = batch.block_table[chosen[begin:end], : self._num_blocks(stop)]
-            row, region = first_row + begin * query_len, members[begin].region
-            self._groups.append(_Group(row, end - begin, query_len, stop, blocks, region, views))
+            region = members[begin].region
+            self._groups.append(_Group(end - begin, query_len, stop, blocks, region, views))
         return rows.reshape(-1)
 
     def _mask(self, positions: NDArray[np.int64], window: int | None, stop: int) -> Tensor:
@@ -186,16 +188,14 @@ class TorchAttention:
         is_packed = 1 < positions.shape[1] <= _FEW
         return mask.repeat_interleave(self._heads_per_kv, 2) if is_packed else mask
 
-    def _attend(self, group: _Group, layer: int, q: Tensor, out: Tensor) -> None:
+    def _attend(self, group: _Group, layer: int, queries: Tensor) -> Tensor:
         """Attend with `[rows, kv_heads, heads_per_kv, head_dim]`; the same out."""
         first, mask = group.views[self._model.window(layer)]
         keys, values = self._read(group, layer, first)  # [num_seqs, kv_heads, keys, head_dim]
-        query_len, num_rows = group.query_len, group.num_seqs * group.query_len
-        queries, result = q.narrow(0, group.row, num_rows), out.narrow(0, group.row, num_rows)
-        scale = self._model.attention_scale
+        query_len, scale = group.query_len, self._model.attention_scale
         if query_len > _FEW:
             shared = (-1, self._heads_per_kv, -1, -1)
-            attended = scaled_dot_product_attention(
+            return scaled_dot_product_attention(
                 queries.permute(1, 2, 0, 3),  # [kv_heads, heads_per_kv, query_len, head_dim]
                 keys[0].unsqueeze(1).expand(shared),
                 values[0].unsqueeze(1).expand(shared),
@@ -203,17 +203,12 @@ class TorchAttention:
                 is_causal=mask is None,
                 scale=scale,
             ).permute(2, 0, 1, 3)
-        else:
-            if query_len > 1:
-                packed = queries.view(-1, query_len, *q.shape[1:])
-                queries = packed.transpose(1, 2).flatten(2, 3)  # a KV head's are its rows
-            attended = scaled_dot_product_attention(
-                queries, keys, values, attn_mask=mask, scale=scale
-            )
-            if query_len > 1:
-                packed = attended.reshape(len(keys), -1, query_len, *q.shape[2:])
-                attended = packed.transpose(1, 2).flatten(0, 1)
-        result.copy_(attended)
+        if query_len > 1:  # a KV head's are its rows
+            queries = queries.unflatten(0, (-1, query_len)).transpose(1, 2).flatten(2, 3)
+        out = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scale)
+        if query_len > 1:
+            out = out.unflatten(2, (query_len, -1)).transpose(1, 2).flatten(0, 1)
+        return out
 
     def _read(self, group: _Group, layer: int, first: int) -> tuple[Tensor, Tensor]:
         """Keys and values from `first` on, `[num_seqs, kv_heads, keys, head_dim]`."""

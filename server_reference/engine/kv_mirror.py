@@ -61,6 +61,7 @@ class KvMirror:
         shape = (len(cache.k), num_tokens, *cache.k.shape[3:])
         self.k = torch.empty(shape, dtype=cache.k.dtype)  # memory is taken when first touched
         self.v = torch.empty(shape, dtype=cache.k.dtype)
+        self._by_layer = list(zip(self.k, self.v, strict=True))
         self._cache = cache
         self._held: dict[Owner, Region] = {}
         self._latest: Container[Owner] = ()
@@ -115,9 +116,9 @@ class KvMirror:
 
     def store(self, layer: int, k: Tensor, v: Tensor) -> None:
         if len(self._slots):
-            for array, new in ((self.k, k), (self.v, v)):
+            for array, new in zip(self._by_layer[layer], (k, v), strict=True):
                 rows = new if self._rows is None else new.index_select(0, self._rows)
-                array[layer].index_copy_(0, self._slots, rows)
+                array.index_copy_(0, self._slots, rows)
 
     def view(
         self, layer: int, first: Region, count: int, start: int, stop: int

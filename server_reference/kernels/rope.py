@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-__all__ = ["RopeKind", "RopeScaling", "rotate", "rotations"]
+__all__ = ["RopeKind", "RopeScaling", "rotate_", "rotations"]
 
 RopeKind: TypeAlias = Literal["linear", "llama3", "yarn"]
 
@@ -126,9 +126,8 @@ def rotations(
     return torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
 
 
-def rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn the pairs (i, i + head_dim / 2) of each head, in fp32."""
-    values = heads.float()
-    others = values.roll(heads.shape[-1] // 2, -1).mul_(sin)
+def rotate_(heads: Tensor, cos: Tensor, sin: Tensor) -> None:
+    """Turn the pairs (i, i + head_dim / 2) of each head where it is; in fp32, rounded once."""
+    others = heads.roll(heads.shape[-1] // 2, -1) * sin
     # Not addcmul: a fused product would round as the row's place in the batch has it.
-    return others.add_(values * cos).to(heads.dtype)
+    heads.copy_(others.add_(heads * cos))

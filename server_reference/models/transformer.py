@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..kernels.linear import DenseLinear, Linear
-from ..kernels.rope import RopeScaling, rotate, rotations
+from ..kernels.rope import RopeScaling, rotate_, rotations
 
 __all__ = ["Attend", "ModelConfig", "Transformer", "weight_shapes"]
 
@@ -196,6 +196,7 @@ class Transformer:
         self.dtype = weights["embedding"].dtype
         self._embedding = weights["embedding"]
         self._pad_rows = pad_rows
+        self._heads = (config.num_q_heads, config.num_kv_heads, config.num_kv_heads)
         self._layers = [self._layer(at) for at in range(config.num_layers)]
         self._norm = self._norm_weight("norm")
         self._head = self._linear("head")
@@ -276,20 +277,17 @@ class Transformer:
         rows = layer.qkv(self._normalise(x, layer.norms["attention_norm"]))
         rows = rows if layer.qkv_bias is None else rows + layer.qkv_bias
         heads = rows.view(len(x), -1, config.head_dim)
-        num_rotated = config.num_q_heads + config.num_kv_heads
-        turning = heads[:, :num_rotated]
+        q, k, v = heads.split(self._heads, dim=1)
         if config.qk_norm:
-            q, k = turning[:, : config.num_q_heads], turning[:, config.num_q_heads :]
-            q = self._normalise(q.float(), layer.norms["q_norm"])
-            turning = torch.cat((q, self._normalise(k.float(), layer.norms["k_norm"])), dim=1)
-        rotated = rotate(turning, cos, sin)
-        q, k = rotated[:, : config.num_q_heads], rotated[:, config.num_q_heads :]
-        return q, k, heads[:, num_rotated:]
+            q.copy_(self._normalise(q.float(), layer.norms["q_norm"]))
+            k.copy_(self._normalise(k.float(), layer.norms["k_norm"]))
+        rotate_(heads[:, : config.num_q_heads + config.num_kv_heads], cos, sin)
+        return q, k, v
 
     def _mlp(self, layer: _Layer, x: Tensor) -> Tensor:
         both = layer.gate_up(self._normalise(x, layer.norms["mlp_norm"]))
         gate, up = both.chunk(2, dim=-1)
-        return layer.down(self._activate(gate) * up)
+        return layer.down(self._activate(gate).mul_(up))
 
     def _after(self, layer: _Layer, norm: str, added: Tensor) -> Tensor:
         weight = layer.norms.get(norm)
