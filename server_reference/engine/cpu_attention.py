@@ -124,7 +124,7 @@ class TorchAttention:
         rows = rows.view(len(q), -1, self._heads_per_kv, q.shape[2])
         parts = [
             self._attend(group, layer, some)
-            for group, some in zip(self._groups, rows.split(self._num_rows), strict=True)
+            for group, some in zip(self._groups, torch.split(rows, self._num_rows), strict=True)
         ]
         out = (parts[0] if len(parts) == 1 else torch.cat(parts)).reshape(q.shape)
         return out if self._rows is None else out.index_select(0, self._back)
@@ -204,10 +204,10 @@ class TorchAttention:
                 scale=scale,
             ).permute(2, 0, 1, 3)
         if query_len > 1:  # a KV head's are its rows
-            queries = queries.unflatten(0, (-1, query_len)).transpose(1, 2).flatten(2, 3)
+            queries = torch.unflatten(queries, 0, (-1, query_len)).transpose(1, 2).flatten(2, 3)
         out = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scale)
         if query_len > 1:
-            out = out.unflatten(2, (query_len, -1)).transpose(1, 2).flatten(0, 1)
+            out = torch.unflatten(out, 2, (query_len, -1)).transpose(1, 2).flatten(0, 1)
         return out
 
     def _read(self, group: _Group, layer: int, first: int) -> tuple[Tensor, Tensor]:

@@ -196,7 +196,7 @@ class Transformer:
         self.dtype = weights["embedding"].dtype
         self._embedding = weights["embedding"]
         self._pad_rows = pad_rows
-        self._heads = (config.num_q_heads, config.num_kv_heads, config.num_kv_heads)
+        self._heads = [config.num_q_heads, config.num_kv_heads, config.num_kv_heads]
         self._layers = [self._layer(at) for at in range(config.num_layers)]
         self._norm = self._norm_weight("norm")
         self._head = self._linear("head")
@@ -277,7 +277,7 @@ class Transformer:
         rows = layer.qkv(self._normalise(x, layer.norms["attention_norm"]))
         rows = rows if layer.qkv_bias is None else rows + layer.qkv_bias
         heads = rows.view(len(x), -1, config.head_dim)
-        q, k, v = heads.split(self._heads, dim=1)
+        q, k, v = torch.split(heads, self._heads, dim=1)
         if config.qk_norm:
             q.copy_(self._normalise(q.float(), layer.norms["q_norm"]))
             k.copy_(self._normalise(k.float(), layer.norms["k_norm"]))
