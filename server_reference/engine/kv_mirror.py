@@ -148,23 +148,23 @@ class KvMirror:
     def _grown(self, owner: Owner, num_tokens: int) -> Region | None:
         """A region of its own for an owner, or its own in place or copied; `None`: no room."""
         size, old = max(_LEAST, 1 << (num_tokens - 1).bit_length()), self._held.get(owner)
-        while old is not None and old.size < size:
-            behind, free = old.offset + old.size, self._free.get(old.size, set())
-            if old.offset & old.size or behind not in free:
-                break
-            free.remove(behind)
-            old.size *= 2
-        if old is not None and old.size >= size:
-            return old
-        region = self._take(size)
         if old is not None:
-            if region is not None:
-                region.num_valid = region.num_clean = old.num_valid
-                for array in (self.k, self.v):
-                    tokens = array[:, old.offset : old.offset + old.num_valid]
-                    array[:, region.offset : region.offset + old.num_valid] = tokens
+            while old.size < size and old.offset ^ old.size in self._free.get(old.size, ()):
+                if old.offset & old.size:
+                    break  # what is free lies before it
+                self._free[old.size].remove(old.offset + old.size)
+                old.size *= 2
+            if old.size >= size:
+                return old
+        region = self._take(size)
+        if old is not None and region is not None:
+            region.num_valid = region.num_clean = old.num_valid
+            for array in (self.k, self.v):
+                tokens = array[:, old.offset : old.offset + old.num_valid]
+                array[:, region.offset : region.offset + old.num_valid] = tokens
+        if old is not None:
             self._release(owner)
-            region = region or self._take(size)  # from blocks then
+            region = region or self._take(size)  # in its place, to be filled from blocks
         if region is not None:
             self._held[owner] = region
         return region

@@ -11,6 +11,7 @@ from .rules import GrammarState
 
 __all__ = ["Output"]
 
+_NOT_TOLD = StageTimes()
 _NOT_NUMBERS = (
     "the model computed logits that are not numbers for this sequence; "
     "run it with dtype='fp32', or check the checkpoint"
@@ -68,8 +69,7 @@ class Output:
 
     def take(self, drawn: Drawn, now: float) -> SequenceUpdate:
         """Add the tokens of a step, up to the one that ends the output."""
-        is_first = self._first_token is None
-        if is_first:
+        if self._first_token is None:
             self._first_token = now
         else:
             self._last_token = now
@@ -96,16 +96,7 @@ class Output:
         logprobs = list(drawn.logprobs[: len(token_ids)])
         if reason is not None:
             return self.end(reason, error=error, text=text, token_ids=token_ids, logprobs=logprobs)
-        if is_first or logprobs:
-            return self._update(text, token_ids, logprobs)
-        sequence = self.sequence
-        return SequenceUpdate(  # nearly all are of this kind
-            id=sequence.id,
-            text=text,
-            token_ids=token_ids,
-            num_output_tokens=len(self._output),
-            num_cached_tokens=sequence.num_cached,
-        )
+        return self._update(text, token_ids, logprobs)
 
     def end(
         self,
@@ -139,6 +130,7 @@ class Output:
         error: str | None = None,
     ) -> SequenceUpdate:
         sequence, told = self.sequence, self._prompt_logprobs
+        is_between = self._last_token is not None and self.finish_reason is None
         if told:
             self._prompt_logprobs = []
         return SequenceUpdate(
@@ -147,7 +139,7 @@ class Output:
             token_ids=token_ids,
             num_output_tokens=len(sequence.output_token_ids),
             num_cached_tokens=sequence.num_cached,
-            times=self._times(),
+            times=_NOT_TOLD if is_between else self._times(),
             finish_reason=self.finish_reason,
             stop_sequence=self._detokenizer.stopped_by,
             error=error,
