@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from itertools import count
 from types import FrameType
@@ -93,7 +94,7 @@ def _wait(server: Server) -> int:
     from .gateway.server import ServerEndedError
 
     try:
-        print(f"serving on {server.base_url}", *server.notes(), sep="\n  ", flush=True)
+        _tell(f"serving on {server.base_url}", *server.notes())
         server.wait()
     except KeyboardInterrupt:
         _on_signals(signal.SIG_IGN)  # stopping is bounded
@@ -101,6 +102,16 @@ def _wait(server: Server) -> int:
         print(f"smartclient-server: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _tell(*lines: str) -> None:
+    """Print them; where nobody reads, the server serves all the same."""
+    try:
+        print(*lines, sep="\n  ", flush=True)
+    except OSError as error:
+        with suppress(OSError):
+            print(f"smartclient-server: {lines[0]} ({error.strerror})", file=sys.stderr, flush=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _on_signals(action: Callable[[int, FrameType | None], Any] | signal.Handlers) -> None:

@@ -94,11 +94,19 @@ class RequestLog:
             thread.join(_CLOSE_SECONDS)
 
     def _run(self) -> None:
+        is_failing = False
         while (fields := self._queue.get()) is not None:
             try:
                 self._write(fields)
-            except Exception:  # a full disk or a broken callable must not end the log
-                _log.exception("a line of the request log could not be written")
+            except Exception as error:  # a full disk or a broken callable must not end the log
+                if not is_failing:  # told once, not for every request
+                    cause = None if isinstance(error, OSError) else error
+                    _log.error(
+                        "lines of the request log cannot be written: %s", error, exc_info=cause
+                    )
+                is_failing = True
+            else:
+                is_failing = False
         self._close()
 
 

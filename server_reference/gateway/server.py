@@ -125,7 +125,8 @@ class Server:
                 loop.call_soon_threadsafe(stopping.set)
             except RuntimeError:
                 _log.debug("the server's loop was closed already")
-        if self._thread is not threading.current_thread():
+        # In a forked process it is not there, and nothing is to be waited for.
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._ended.wait(drain + _STOP_SECONDS)
 
     def stats(self) -> EngineStats | None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +104,35 @@ def test_a_signal_while_a_model_is_read_ends_the_command_without_a_traceback(tmp
 
     assert process.communicate() == ("", "")
     assert process.returncode == 130
+
+
+def test_a_server_whose_words_nobody_takes_serves_all_the_same():
+    command = [sys.executable, "-m", "server_reference", "serve", "--port", "0"]
+    with Path("/dev/full").open("w") as full:
+        process = subprocess.Popen(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    try:
+        said = process.stderr.readline()
+        url = said.split()[3]
+
+        assert said.endswith("(No space left on device)\n")
+        assert post(url, BOTH[0], messages()).status == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+        assert process.stderr.read() == ""
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_process_forked_from_a_servers_ends_at_once():
+    """It has the server's object, but neither its thread nor its engine."""
+    code = """
+import os, sys, time, server_reference
+with server_reference.start("tiny", num_blocks=64):
+    forked, started = os.fork(), time.monotonic()
+    if not forked:
+        sys.exit(7)
+    status = os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1])
+sys.exit([status, time.monotonic() - started < 8] != [7, True])
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
