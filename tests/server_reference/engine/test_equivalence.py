@@ -124,6 +124,22 @@ def test_all_at_once_equals_none_of_it(an_engine, requests, alone):
     assert_equal(recorder, alone, LENS)
 
 
+def test_in_bf16_too_all_at_once_equals_none_of_it(an_engine, requests):
+    """The default dtype, whose products take other ways."""
+    options = {"dtype": "bf16", "numerics": "deterministic"}
+    model, expected = load(EngineConfig(model="tiny", **options)), None
+    for request in requests:
+        engine, expected = an_engine(model, recorder=expected, lookahead=0, **options)
+        run(engine, expected, [request])
+
+    small = {"num_blocks": 9, "max_prefill_share": 5, "max_step_tokens": 11, "num_draft_tokens": 4}
+    engine, recorder = an_engine(model, **small, **options)
+    run(engine, recorder, requests)
+
+    assert engine.stats().preemptions > 0
+    assert_equal(recorder, expected, LENS)
+
+
 RULES = {
     "choice": {"grammar": Grammar(kind="choice", source='["7, 8, 9, 7, 8, 9", "8, 9"]')},
     "regex": {"grammar": Grammar(kind="regex", source="([789], ){9}end"), **HOT},

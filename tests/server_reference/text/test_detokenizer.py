@@ -33,6 +33,10 @@ def test_an_unfinished_character_becomes_a_replacement_at_the_end():
     assert texts([b"a", "☃".encode()[:2]]) == (["a", "", "�"], None)
 
 
+def test_an_unfinished_character_becomes_a_replacement_before_what_follows():
+    assert texts(["☃".encode()[:2], b"ok"])[0] == ["", "�ok", ""]
+
+
 def test_bytes_that_are_no_utf8_do_not_hold_up_what_follows():
     """A prompt that ends within a character leaves such bytes (vllm#48853)."""
     assert texts([b"\xbf\xa9", b"ok"])[0] == ["��", "ok", ""]
