@@ -1,333 +1,36 @@
-"""Attention over paged keys and values on a GPU: decodes, prompts, and what lies between."""
+"""Attend over paged keys and values on a GPU: decodes, prompts, and steps of both."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
 
+from .attention_kernels import LOG2_E, PART_EXTRA, attention_kernel, merge_kernel
 from .attention_tiles import Tile, Tiles, attention_tiles
-from .launch import Configuration, launch
+from .launch import Configuration, chip_family, launch
 
 __all__ = ["Split", "paged_attention", "split_parts"]
 
-_LOWEST = tl.constexpr(-1e30)  # below every score, and not infinite: infinities subtract to NaN
-_LOG2_E = tl.constexpr(1.4426950408889634)
-_EXTRA = tl.constexpr(16)  # numbers after a part's sum: highest score, weight; rest for alignment
-
-
-@triton.jit(do_not_specialize=["first_seq", "end_seq", "max_blocks", "split_tokens"])
-def _attention_kernel(
-    out_ptr,  # [num_tokens, num_q_heads, head_dim]; SPLIT: what `_merge_kernel` reads
-    q_ptr,  # [num_tokens, num_q_heads, head_dim]
-    k_cache_ptr,  # [num_blocks, block_size, num_kv_heads, head_dim]
-    v_cache_ptr,  # like k_cache_ptr
-    block_table_ptr,  # [num_seqs, max_blocks]
-    query_start_ptr,  # [num_seqs + 1]
-    context_lens_ptr,  # [num_seqs]
-    first_seq,  # the launch is for the sequences from here
-    end_seq,  # to here
-    max_blocks,
-    stride_out,  # elements from one token to the next
-    stride_q,
-    score_factor,  # see `_scores`
-    value_factor,
-    split_tokens,  # keys of a split; 0: an even share
-    HEAD_DIM: tl.constexpr,
-    BLOCK_SIZE: tl.constexpr,  # tokens per KV block
-    GROUP: tl.constexpr,  # query heads per KV head
-    BLOCK_M: tl.constexpr,  # rows of a query tile
-    BLOCK_N: tl.constexpr,  # keys of a KV tile
-    ONE_TILE: tl.constexpr,  # a query tile holds all new tokens of any sequence
-    SPLIT: tl.constexpr,
-    WINDOW: tl.constexpr,  # keys that a query sees, its own included; 0: all
-    SOFT_CAP: tl.constexpr,  # of the scores; 0: none
-    UPCAST: tl.constexpr,  # to fp32 before anything is computed
-):
-    """One program per (KV head, query tile, split). Rows are tokens × heads of the group."""
-    lens = (query_start_ptr, context_lens_ptr)
-    seq, tile = _find_tile(lens, first_seq, end_seq, BLOCK_M // GROUP, ONE_TILE)
-    span = _find_keys(tile, split_tokens, BLOCK_N, WINDOW)
-    if span[1] >= span[3]:
-        return
-    q, rows = _load_queries(q_ptr, tile, stride_q, HEAD_DIM, GROUP, BLOCK_M, UPCAST)
-    head = tl.program_id(0) * HEAD_DIM
-    cache = (k_cache_ptr + head, v_cache_ptr + head, block_table_ptr + seq * max_blocks)
-    state = _attend(
-        q, rows[2], cache, span, score_factor, HEAD_DIM, BLOCK_SIZE, BLOCK_N, ONE_TILE, WINDOW, SOFT_CAP
-    )
-    _store(out_ptr, state, rows, stride_out, value_factor, HEAD_DIM, SPLIT)
-
-
-@triton.jit
-def _find_tile(lens, first_seq, end_seq, TOKENS: tl.constexpr, ONE_TILE: tl.constexpr):
-    """A sequence, and of a tile of it: first token, its position, how many (0 or less: none)."""
-    query_start_ptr, context_lens_ptr = lens
-    # The longest contexts first, so that short ones fill up what they leave.
-    tile = tl.num_programs(1) - 1 - tl.program_id(1)
-    seq, begin = first_seq + tile, 0
-    if not ONE_TILE:
-        # The tiles of sequence i start at `tokens before it // TOKENS + i`: one too many at most.
-        seq, stop = first_seq, end_seq
-        zero = tl.load(query_start_ptr + first_seq)
-        while stop - seq > 1:
-            middle = (seq + stop) // 2
-            tokens = tl.load(query_start_ptr + middle) - zero
-            if tokens // TOKENS + middle - first_seq <= tile:
-                seq = middle
-            else:
-                stop = middle
-        tokens = tl.load(query_start_ptr + seq) - zero
-        begin = (tile - (tokens // TOKENS + seq - first_seq)) * TOKENS
-    start = tl.load(query_start_ptr + seq)
-    query_len = tl.load(query_start_ptr + seq + 1) - start
-    position = tl.load(context_lens_ptr + seq) - query_len + begin
-    return seq, (start + begin, position, tl.minimum(query_len - begin, TOKENS))
-
-
-@triton.jit
-def _find_keys(tile, split_tokens, BLOCK_N: tl.constexpr, WINDOW: tl.constexpr):
-    """The first key that a row sees; of this split, the begin, the end, and to where all see all."""
-    _, position, num_tokens = tile
-    low, base, share = _shares(
-        position, position + num_tokens, split_tokens, tl.num_programs(2), BLOCK_N, WINDOW
-    )
-    begin = base + tl.program_id(2) * share
-    end = tl.minimum(position + num_tokens, begin + share)
-    whole = tl.maximum(begin, tl.minimum(end, position + 1) // BLOCK_N * BLOCK_N)
-    return low, begin, whole, tl.where(num_tokens > 0, end, begin)
-
-
-@triton.jit
-def _shares(
-    position, end, split_tokens, num_splits, BLOCK_N: tl.constexpr, WINDOW: tl.constexpr
-):
-    """The first key that is seen from `position`; where splits begin, and how long they are."""
-    low = 0
-    if WINDOW:
-        low = tl.maximum(position - WINDOW + 1, 0)
-    base = low // BLOCK_N * BLOCK_N
-    share = split_tokens
-    if split_tokens == 0:
-        share = tl.cdiv(tl.cdiv(end - base, num_splits), BLOCK_N) * BLOCK_N
-    return low, base, share
-
-
-@triton.jit
-def _load_queries(
-    q_ptr,
-    tile,
-    stride_q,
-    HEAD_DIM: tl.constexpr,
-    GROUP: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    UPCAST: tl.constexpr,
-):
-    """Queries `[BLOCK_M, head_dim]`; token, head and position of each row, and whether it is one.
-
-    A row too many is zeros, at the position of the last.
-    """
-    token, position, num_tokens = tile
-    rows = tl.arange(0, BLOCK_M)
-    # int64: a large batch of many heads has over 2**31 elements.
-    tokens = (token + rows // GROUP).to(tl.int64)
-    heads = tl.program_id(0) * GROUP + rows % GROUP
-    positions = position + tl.minimum(rows // GROUP, num_tokens - 1)
-    is_real = rows // GROUP < num_tokens
-    dims = tl.arange(0, triton.next_power_of_2(HEAD_DIM))
-    pointers = q_ptr + (tokens * stride_q + heads * HEAD_DIM)[:, None] + dims[None, :]
-    q = tl.load(pointers, mask=is_real[:, None] & (dims < HEAD_DIM)[None, :], other=0.0)
-    return q.to(tl.float32) if UPCAST else q, (tokens, heads, positions, is_real)
-
-
-@triton.jit
-def _attend(
-    q,
-    positions,
-    cache,
-    span,
-    score_factor,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_SIZE: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    ONE_TILE: tl.constexpr,
-    WINDOW: tl.constexpr,
-    SOFT_CAP: tl.constexpr,
-):
-    """Weighted sum of values `[BLOCK_M, head_dim]`, highest score and sum of weights `[BLOCK_M]`."""
-    low, begin, whole, end = span
-    acc = tl.zeros(q.shape, dtype=tl.float32)
-    top = tl.full([q.shape[0]], _LOWEST, dtype=tl.float32)
-    mass = tl.zeros([q.shape[0]], dtype=tl.float32)
-    keys = begin + tl.arange(0, BLOCK_N)
-    state = (acc, top, mass, _load_blocks(cache, keys, (keys >= low) & (keys < end), BLOCK_SIZE))
-    if not (ONE_TILE or WINDOW):
-        state = _attend_tiles(
-            state, q, positions, cache, (low, begin, whole, end), score_factor, HEAD_DIM, BLOCK_SIZE, BLOCK_N, False, WINDOW, SOFT_CAP,
-        )
-        begin = whole
-    return _attend_tiles(
-        state, q, positions, cache, (low, begin, end, end), score_factor, HEAD_DIM, BLOCK_SIZE, BLOCK_N, True, WINDOW, SOFT_CAP,
-    )
-
-
-@triton.jit
-def _attend_tiles(
-    state,
-    q,
-    positions,
-    cache,
-    span,
-    score_factor,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_SIZE: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    MASKED: tl.constexpr,
-    WINDOW: tl.constexpr,
-    SOFT_CAP: tl.constexpr,
-):
-    acc, top, mass, blocks = state
-    low, begin, stop, end = span
-    for start in range(begin, stop, BLOCK_N):
-        keys = start + tl.arange(0, BLOCK_N)
-        slots = blocks * BLOCK_SIZE + keys.to(tl.uint32) % BLOCK_SIZE
-        is_read = keys < end
-        if WINDOW:
-            is_read &= keys >= low
-        # A tile ahead: from a load in its own iteration, keys would wait for it, and the
-        # pipeliner would keep no second buffer for them.
-        blocks = _load_blocks(cache, keys + BLOCK_N, keys + BLOCK_N < end, BLOCK_SIZE)
-        k = _load_tile(cache[0], slots, is_read, q, HEAD_DIM, MASKED)
-        scores = tl.dot(q, tl.trans(k), input_precision="ieee")
-        factor = score_factor
-        if SOFT_CAP > 0:
-            scores = 1.0 - 2.0 / (1.0 + tl.exp2(scores * score_factor))
-            factor = SOFT_CAP * _LOG2_E
-        if MASKED:
-            is_seen = keys[None, :] <= positions[:, None]
-            if WINDOW:
-                is_seen &= keys[None, :] > positions[:, None] - WINDOW
-            scores = tl.where(is_seen, scores, -float("inf"))
-        new_top = tl.maximum(top, tl.max(scores, 1) * factor)
-        weights = tl.exp2(scores * factor - new_top[:, None])
-        fade = tl.exp2(top - new_top)
-        mass = mass * fade + tl.sum(weights, 1)
-        v = _load_tile(cache[1], slots, is_read, q, HEAD_DIM, MASKED)
-        acc = tl.dot(weights.to(v.dtype), v, acc * fade[:, None], input_precision="ieee")
-        top = new_top
-    return acc, top, mass, blocks
-
-
-@triton.jit
-def _load_blocks(cache, keys, is_read, BLOCK_SIZE: tl.constexpr):
-    return tl.load(cache[2] + keys.to(tl.uint32) // BLOCK_SIZE, mask=is_read, other=0)
-
-
-@triton.jit
-def _load_tile(cache_ptr, slots, is_read, q, HEAD_DIM: tl.constexpr, MASKED: tl.constexpr):
-    """`[BLOCK_N, head_dim]` in `q`'s dtype; 0 for what is not read, whatever is there."""
-    dims = tl.arange(0, q.shape[1])
-    # int64: a cache has over 2**31 elements.
-    offsets = slots.to(tl.int64) * (tl.num_programs(0) * HEAD_DIM)
-    pointers = cache_ptr + offsets[:, None] + dims[None, :]
-    if MASKED:
-        tile = tl.load(pointers, mask=is_read[:, None] & (dims < HEAD_DIM)[None, :], other=0.0)
-    elif HEAD_DIM < q.shape[1]:
-        tile = tl.load(pointers, mask=(dims < HEAD_DIM)[None, :], other=0.0)
-    else:
-        tile = tl.load(pointers)
-    return tile.to(q.dtype)
-
-
-@triton.jit
-def _store(
-    out_ptr,
-    state,
-    rows,
-    stride_out,
-    value_factor,
-    HEAD_DIM: tl.constexpr,
-    SPLIT: tl.constexpr,
-):
-    acc, top, mass, _ = state
-    tokens, heads, _, is_real = rows
-    dims = tl.arange(0, acc.shape[1])
-    mask = is_real[:, None] & (dims < HEAD_DIM)[None, :]
-    if SPLIT:
-        parts = (heads * tl.num_programs(2) + tl.program_id(2)) * (HEAD_DIM + _EXTRA)
-        pointers = out_ptr + tokens * stride_out + parts
-        tl.store(pointers[:, None] + dims[None, :], acc, mask=mask)
-        tl.store(pointers + HEAD_DIM, top, mask=is_real)
-        tl.store(pointers + HEAD_DIM + 1, mass, mask=is_real)
-    else:
-        pointers = out_ptr + (tokens * stride_out + heads * HEAD_DIM)[:, None] + dims[None, :]
-        tl.store(pointers, acc * (value_factor / mass)[:, None], mask=mask)
-
-
-@triton.jit(do_not_specialize=["num_splits", "split_tokens"])
-def _merge_kernel(
-    out_ptr,  # [num_tokens, num_q_heads, head_dim]
-    parts_ptr,  # [num_tokens, num_q_heads, num_splits, head_dim + _EXTRA]
-    query_start_ptr,  # [num_seqs + 1]
-    context_lens_ptr,  # [num_seqs]
-    num_splits,
-    stride_out,  # elements from one token to the next
-    value_factor,
-    split_tokens,  # as the parts were made with; so BLOCK_N and WINDOW
-    HEAD_DIM: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_S: tl.constexpr,  # splits taken together
-    WINDOW: tl.constexpr,
-):
-    """One program per (query head, sequence)."""
-    seq, head = tl.program_id(1), tl.program_id(0)
-    token = tl.load(query_start_ptr + seq).to(tl.int64)
-    if tl.load(query_start_ptr + seq + 1) <= token:
-        return
-    end = tl.load(context_lens_ptr + seq)
-    _, base, share = _shares(end - 1, end, split_tokens, num_splits, BLOCK_N, WINDOW)
-    row_ptr = parts_ptr + (token * tl.num_programs(0) + head) * num_splits * (HEAD_DIM + _EXTRA)
-    acc, mass = _merge(row_ptr, tl.cdiv(end - base, share), HEAD_DIM, BLOCK_S)
-    dims = tl.arange(0, triton.next_power_of_2(HEAD_DIM))
-    out_ptr += token * stride_out + head * HEAD_DIM
-    tl.store(out_ptr + dims, acc * (value_factor / mass), mask=dims < HEAD_DIM)
-
-
-@triton.jit
-def _merge(row_ptr, num_parts, HEAD_DIM: tl.constexpr, BLOCK_S: tl.constexpr):
-    """Weighted sum of values `[head_dim]` and sum of weights, in an order that is the row's own."""
-    dims = tl.arange(0, triton.next_power_of_2(HEAD_DIM))
-    acc = tl.zeros(dims.shape, dtype=tl.float32)
-    top, mass = tl.full([1], _LOWEST, tl.float32), tl.zeros([1], tl.float32)
-    for first in range(0, num_parts, BLOCK_S):
-        parts = first + tl.arange(0, BLOCK_S)
-        is_real = parts < num_parts
-        pointers = row_ptr + parts * (HEAD_DIM + _EXTRA)
-        tops = tl.load(pointers + HEAD_DIM, mask=is_real, other=_LOWEST)
-        masses = tl.load(pointers + HEAD_DIM + 1, mask=is_real, other=0.0)
-        mask = is_real[:, None] & (dims < HEAD_DIM)[None, :]
-        sums = tl.load(pointers[:, None] + dims[None, :], mask=mask, other=0.0)  # [BLOCK_S, dims]
-        new_top = tl.maximum(top, tl.max(tops, 0))
-        weights, fade = tl.exp2(tops - new_top), tl.exp2(top - new_top)
-        acc = acc * fade + tl.sum(sums * weights[:, None], 0)
-        mass = mass * fade + tl.sum(masses * weights, 0)
-        top = new_top
-    return acc, mass
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+_FLOATS_OF_8_BITS = (torch.float8_e4m3fn, torch.float8_e4m3fnuz)
+_MAX_TILES = 65_535  # a grid's second dimension
+_SPLITS_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Decodes in several programs each, for when there are few of them.
+    """How a decode is spread over several programs, for when there are few decodes.
 
     Args:
-        parts: Where the programs leave what they have, from `split_parts`.
-        tokens: Keys of each program, a multiple of the KV tile's: a sequence's bits then do not
-            depend on the batch, nor on how many parts there are. 0: as many as make the
-            programs of a sequence equal.
+        parts: What the programs leave to be merged, from `split_parts`.
+        tokens: Keys for each program, a multiple of the KV tile's. A sequence's result is
+            then the same to the bit in any batch, with any number of parts. 0: each gets
+            the same share of the context, whatever its length.
     """
 
     parts: Tensor
@@ -335,10 +38,10 @@ class Split:
 
 
 def split_parts(
-    num_decodes: int, num_q_heads: int, head_dim: int, num_splits: int, device: torch.device
+    num_decodes: int, num_q_heads: int, head_dim: int, num_splits: int, device: torch.device | str
 ) -> Tensor:
-    """Memory for the parts of so many decodes; it serves every layer in turn."""
-    shape = (num_decodes, num_q_heads, num_splits, head_dim + _EXTRA.value)
+    """Memory for `Split`: one serves all layers in turn, and every step up to so many decodes."""
+    shape = (num_decodes, num_q_heads, num_splits, head_dim + PART_EXTRA.value)
     return torch.empty(shape, dtype=torch.float32, device=device)
 
 
@@ -361,29 +64,245 @@ def paged_attention(
     split: Split | None = None,
     tiles: Tiles | None = None,
 ) -> None:
-    """TODO"""
-    num_seqs, num_kv_heads = len(context_lens), k_cache.shape[2]
-    head_dim, group = q.shape[2], q.shape[1] // num_kv_heads
+    """Attend from each sequence's new tokens to all of its cached tokens, these included.
+
+    Grouped-query attention: query head `h` reads KV head `h // (num_q_heads // num_kv_heads)`.
+    Nothing is read back from the device, and the programs are counted from shapes alone: the
+    launches can be captured in a graph, and replayed after the numbers in the tensors changed.
+    There are two if some sequences are decodes and others are not, and one more for a `split`.
+
+    Args:
+        q: Queries, `[num_tokens, num_q_heads, head_dim]`, fp16, bf16 or fp32, sequence after
+            sequence. Tokens may lie apart, by a multiple of 16 elements. `head_dim` is a
+            multiple of 16 up to 256; it is computed as the next power of two.
+        k_cache: Keys, `[num_blocks, block_size, num_kv_heads, head_dim]`, contiguous, in `q`'s
+            dtype or fp8 (e4m3). Any `block_size`.
+        v_cache: Values, like `k_cache`.
+        block_table: KV block of every `block_size` tokens, `[num_seqs, max_blocks]`, int32.
+            Entries past a sequence's last block are never read, nor slots past its last
+            token, nor blocks that its window has left.
+        query_start: First row of each sequence and the end, `[num_seqs + 1]`, int32. One
+            without rows is skipped; so is what `q` has after the last.
+        context_lens: Tokens in the cache, the new ones included, `[num_seqs]`, int32.
+        out: Where to write, like `q`; rows of no sequence are left as they are.
+        scale: Factor on the scores before the softmax, as a rule `head_dim**-0.5`.
+        num_decodes: The first so many sequences have one token each, or none.
+        max_query_len: No sequence after those has more tokens.
+        window: Keys that a query sees, its own included; `None`: all before it.
+        soft_cap: Scores are bent by a `tanh` to stay within plus and minus this.
+        k_scale: What fp8 keys are to be multiplied with.
+        v_scale: Likewise values.
+        split: Spread each decode over several programs; see `num_splits` for how many.
+        tiles: `None` takes those that `attention_tiles` has for the chip.
+
+    Raises:
+        ValueError: A shape, dtype, stride or number is not as above.
+
+    Cost:
+        Decodes are bound by memory: each cached key and value is read once,
+        `2 * sum(context_lens) * num_kv_heads * head_dim` elements. Prompts are bound by
+        arithmetic: 4 operations for each pair of a query and a key it sees, per query head and
+        element of it; keys and values are read once per query tile, mostly from the L2 cache.
+        Parts are written and read once: `head_dim + 16` fp32 per split and query head.
+
+    Source:
+        Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018, algorithm 3
+        (the running softmax); Dao et al., "FlashAttention", 2022, section 3.1 (its tiles);
+        Kwon et al., "PagedAttention", 2023, section 4.1 (the block table); Dao et al.,
+        "Flash-Decoding for long-context inference", 2023 (splits).
+    """
+    inputs = _Inputs(q, k_cache, v_cache, block_table, query_start, context_lens)
+    _check(_query_faults(q, out))
+    _check(_cache_faults(inputs))
+    _check(_number_faults(inputs, num_decodes, max_query_len, scale, window, soft_cap))
     if tiles is None:
-        tiles = attention_tiles("", head_dim, q.dtype, k_cache.dtype)
-    factor = scale * k_scale * _LOG2_E.value
-    if soft_cap is not None:
-        factor *= 2 / soft_cap
-    model = dict(HEAD_DIM=head_dim, BLOCK_SIZE=k_cache.shape[1], GROUP=group, WINDOW=window or 0, SOFT_CAP=soft_cap or 0.0, UPCAST=q.device.type == "cpu" and q.dtype == torch.bfloat16)
-    def start(first, end, tile, max_len, to, num_splits, split_tokens):
-        rows = max(tile.rows, triton.next_power_of_2(group))
-        one = max_len <= rows // group
-        count = end - first if one else len(q) // (rows // group) + end - first
-        launch(_attention_kernel, (num_kv_heads, count, num_splits),
-          (to, q, k_cache, v_cache, block_table, query_start, context_lens, first, end, block_table.stride(0), to.stride(0), q.stride(0), factor, v_scale, split_tokens),
-          Configuration(constants=tuple(dict(**model, BLOCK_M=rows, BLOCK_N=tile.keys, ONE_TILE=one, SPLIT=to is not out).items()), num_warps=tile.num_warps, num_stages=tile.num_stages))
-    if num_decodes:
-        if split is None:
-            start(0, num_decodes, tiles.decode, 1, out, 1, 0)
-        else:
-            n = split.parts.shape[2]
-            start(0, num_decodes, tiles.decode, 1, split.parts, n, split.tokens)
-            launch(_merge_kernel, (q.shape[1], num_decodes), (out, split.parts, query_start, context_lens, n, out.stride(0), v_scale, split.tokens),
-              Configuration(constants=tuple(dict(HEAD_DIM=head_dim, BLOCK_N=tiles.decode.keys, BLOCK_S=16, WINDOW=window or 0).items())))
-    if num_seqs > num_decodes:
-        start(num_decodes, num_seqs, tiles.prefill, max_query_len, out, 1, 0)
+        tiles = attention_tiles(chip_family(q.device), q.shape[2], q.dtype, k_cache.dtype)
+    group = q.shape[1] // k_cache.shape[2]
+    upcast = q.device.type == "cpu" and q.dtype == torch.bfloat16  # the interpreter has it wrong
+    model = _Model(q.shape[2], k_cache.shape[1], group, window or 0, soft_cap or 0.0, upcast)
+    factors = (scale * k_scale * LOG2_E.value * (2 / soft_cap if soft_cap else 1), v_scale)
+    if num_decodes > 0:
+        _check(() if split is None else _split_faults(inputs, split, num_decodes, tiles.decode))
+        _attend(inputs, out, model, tiles.decode, factors, range(num_decodes), 1, split)
+    others = range(num_decodes, len(context_lens))
+    if others:
+        _attend(inputs, out, model, tiles.prefill, factors, others, max_query_len, None)
+
+
+class _Inputs(NamedTuple):
+    q: Tensor
+    k_cache: Tensor
+    v_cache: Tensor
+    block_table: Tensor
+    query_start: Tensor
+    context_lens: Tensor
+
+
+class _Model(NamedTuple):
+    """What the kernels are compiled with, whatever the tile."""
+
+    head_dim: int
+    block_size: int
+    group: int
+    window: int
+    soft_cap: float
+    upcast: bool
+
+
+def _attend(
+    inputs: _Inputs,
+    out: Tensor,
+    model: _Model,
+    tile: Tile,
+    factors: tuple[float, float],
+    seqs: range,
+    max_query_len: int,
+    split: Split | None,
+) -> None:
+    """Attend for the sequences `seqs`, none of which has more than `max_query_len` tokens."""
+    q, k_cache, _, block_table, query_start, context_lens = inputs
+    tokens = max(tile.rows // model.group, 1)
+    is_one_tile = max_query_len <= tokens
+    num_tiles = len(seqs) if is_one_tile else len(q) // tokens + len(seqs)
+    if num_tiles > _MAX_TILES:
+        raise ValueError(
+            f"{len(q):,} tokens of {len(seqs):,} sequences are {num_tiles:,} query tiles, over "
+            f"{_MAX_TILES:,}; attend to fewer tokens at a time"
+        )
+    into = out if split is None else split.parts
+    num_splits, share = (1, 0) if split is None else (split.parts.shape[2], split.tokens)
+    strides = (block_table.stride(0), into.stride(0), q.stride(0))
+    launch(
+        attention_kernel,
+        (k_cache.shape[2], num_tiles, num_splits),
+        (into, *inputs, seqs.start, seqs.stop, *strides, *factors, share),
+        _attention(model, tile, is_one_tile=is_one_tile, is_split=split is not None),
+    )
+    if split is not None:
+        launch(
+            merge_kernel,
+            (q.shape[1], len(seqs)),
+            (out, into, query_start, context_lens, num_splits, out.stride(0), factors[1], share),
+            _merge(model, tile),
+        )
+
+
+@cache
+def _attention(model: _Model, tile: Tile, *, is_one_tile: bool, is_split: bool) -> Configuration:
+    rows = max(tile.rows, 1 << (model.group - 1).bit_length())
+    constants = {
+        "HEAD_DIM": model.head_dim,
+        "BLOCK_SIZE": model.block_size,
+        "GROUP": model.group,
+        "BLOCK_M": rows,
+        "BLOCK_N": tile.keys,
+        "ONE_TILE": is_one_tile,
+        "SPLIT": is_split,
+        "WINDOW": model.window,
+        "SOFT_CAP": model.soft_cap,
+        "UPCAST": model.upcast,
+    }
+    return Configuration(
+        constants=tuple(constants.items()), num_warps=tile.num_warps, num_stages=tile.num_stages
+    )
+
+
+@cache
+def _merge(model: _Model, tile: Tile) -> Configuration:
+    constants = {
+        "HEAD_DIM": model.head_dim,
+        "BLOCK_N": tile.keys,
+        "BLOCK_S": _SPLITS_AT_ONCE,
+        "WINDOW": model.window,
+    }
+    return Configuration(constants=tuple(constants.items()))
+
+
+def _check(faults: Iterable[str]) -> None:
+    for fault in faults:
+        raise ValueError(fault)
+
+
+def _query_faults(q: Tensor, out: Tensor) -> Iterator[str]:
+    for name, tensor in (("q", q), ("out", out)):
+        if tensor.dim() != 3 or tensor.dtype not in _FLOATS:
+            yield f"{name} must be 3 dimensions of fp16, bf16 or fp32, not {_form(tensor)}"
+        if tensor.stride(2) != 1 or tensor.stride(1) != tensor.shape[2] or tensor.stride(0) % 16:
+            yield (
+                f"{name} must have its heads side by side and its tokens a multiple of 16 elements "
+                f"apart; its strides are {tensor.stride()}"
+            )
+    if out.shape != q.shape or out.dtype != q.dtype:
+        yield f"out must be like q, {_form(q)}, not {_form(out)}"
+    if q.shape[2] % 16 or not 16 <= q.shape[2] <= 256:
+        yield f"head_dim must be a multiple of 16 up to 256, not {q.shape[2]}"
+
+
+def _cache_faults(inputs: _Inputs) -> Iterator[str]:
+    q, k_cache, v_cache, block_table, query_start, context_lens = inputs
+    for name, part in (("k_cache", k_cache), ("v_cache", v_cache)):
+        if part.dim() != 4 or part.shape[3] != q.shape[2] or not part.is_contiguous():
+            yield (
+                f"{name} must be contiguous, [num_blocks, block_size, num_kv_heads, "
+                f"{q.shape[2]}], not {_form(part)} with strides {part.stride()}"
+            )
+        if part.dtype not in (q.dtype, *_FLOATS_OF_8_BITS):
+            yield f"{name} must hold q's {q.dtype} or fp8, not {part.dtype}"
+    if v_cache.shape != k_cache.shape or v_cache.dtype != k_cache.dtype:
+        yield f"v_cache must be like k_cache, {_form(k_cache)}, not {_form(v_cache)}"
+    if q.shape[1] % k_cache.shape[2]:
+        yield (
+            f"num_q_heads ({q.shape[1]}) must be a multiple of num_kv_heads "
+            f"({k_cache.shape[2]}): each KV head serves a whole group of query heads"
+        )
+    num_seqs = len(context_lens)
+    tables = {
+        "block_table": (block_table, (num_seqs, block_table.shape[-1])),
+        "query_start": (query_start, (num_seqs + 1,)),
+        "context_lens": (context_lens, (num_seqs,)),
+    }
+    for name, (table, shape) in tables.items():
+        if table.shape != shape or table.dtype != torch.int32 or not table.is_contiguous():
+            yield f"{name} must be contiguous int32, {list(shape)}, not {_form(table)}"
+
+
+def _number_faults(
+    inputs: _Inputs,
+    num_decodes: int,
+    max_query_len: int,
+    scale: float,
+    window: int | None,
+    soft_cap: float | None,
+) -> Iterator[str]:
+    if not 0 <= num_decodes <= len(inputs.context_lens):
+        yield f"num_decodes must be 0 to {len(inputs.context_lens)} sequences, not {num_decodes}"
+    if max_query_len < 1:
+        yield f"max_query_len must be at least 1 token, not {max_query_len}"
+    if not scale > 0:
+        yield f"scale must be above 0, not {scale}"
+    if window is not None and window < 1:
+        yield f"window must be at least 1 token, not {window}; use None for all"
+    if soft_cap is not None and not soft_cap > 0:
+        yield f"soft_cap must be above 0, not {soft_cap}; use None for none"
+
+
+def _split_faults(inputs: _Inputs, split: Split, num_decodes: int, tile: Tile) -> Iterator[str]:
+    num_q_heads, head_dim = inputs.q.shape[1:]
+    num_rows, parts_heads, num_splits, width = split.parts.shape
+    if num_rows < num_decodes or (parts_heads, width) != (num_q_heads, head_dim + PART_EXTRA.value):
+        yield (
+            f"split.parts is for {num_rows} decodes of {parts_heads} heads, not for {num_decodes} "
+            f"of {num_q_heads}; make them with split_parts"
+        )
+    if split.tokens % tile.keys:
+        yield f"split.tokens must be a multiple of {tile.keys} keys, not {split.tokens}"
+    max_context = inputs.block_table.shape[1] * inputs.k_cache.shape[1]
+    if 0 < split.tokens * num_splits < max_context:
+        yield (
+            f"{num_splits} splits of {split.tokens:,} tokens are fewer than the {max_context:,} "
+            f"that block_table has room for; make split_parts for {-(-max_context // split.tokens)}"
+        )
+
+
+def _form(tensor: Tensor) -> str:
+    return f"{list(tensor.shape)} of {str(tensor.dtype).removeprefix('torch.')}"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-__all__ = ["Configuration", "launch"]
+import torch
+
+__all__ = ["Configuration", "chip_family", "launch"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,3 +41,15 @@ def launch(
         num_warps=configuration.num_warps,
         num_stages=configuration.num_stages,
     )
+
+
+@cache
+def chip_family(device: torch.device) -> str:
+    """What tables of configurations call the chip: `sm_90`, `gfx942`; `cpu`: interpreted."""
+    if device.type != "cuda":
+        return device.type
+    if torch.version.hip:
+        name: str = torch.cuda.get_device_properties(device).gcnArchName
+        return name.partition(":")[0]
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"sm_{major}{minor}"

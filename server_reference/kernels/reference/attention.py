@@ -50,5 +50,7 @@ def paged_attention(
 def _gather(cache: Tensor, blocks: Tensor, context_len: int) -> Tensor:
     """`[context_len, num_kv_heads, head_dim]` in float64."""
     block_size = cache.shape[1]
-    slots = [int(blocks[at // block_size]) * block_size + at % block_size for at in range(context_len)]
+    slots = [
+        int(blocks[at // block_size]) * block_size + at % block_size for at in range(context_len)
+    ]
     return cache.flatten(0, 1)[slots].double()
