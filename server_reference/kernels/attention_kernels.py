@@ -3,7 +3,7 @@
 `attention.py` says what it computes, and launches it.
 """
 
-# mypy: disable-error-code="no-untyped-def,untyped-decorator"
+# mypy: disable-error-code="import-untyped,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import triton.language as tl
 
 __all__ = ["LOG2_E", "PART_EXTRA", "attention_kernel", "merge_kernel"]
 
-_LOWEST = tl.constexpr(-1e30)  # below every score, and not infinite: infinities subtract to NaN
 LOG2_E = tl.constexpr(1.4426950408889634)
-PART_EXTRA = tl.constexpr(
-    16
-)  # numbers after a part's sum: highest score, weight; rest for alignment
+PART_EXTRA = tl.constexpr(16)
+"""What a part has beyond its sum: highest score, sum of weights, and 14 to keep it aligned."""
+
+_LOWEST = tl.constexpr(-1e30)  # below every score, and not infinite: infinities subtract to NaN
 
 
 @triton.jit(do_not_specialize=["first_seq", "end_seq", "max_blocks", "split_tokens"])
@@ -212,7 +212,8 @@ def _scores(k, keys, queries, MASKED: tl.constexpr, WINDOW: tl.constexpr, SOFT_C
     q, positions, factor = queries
     scores = tl.dot(q, tl.trans(k), input_precision="ieee")
     if SOFT_CAP > 0:
-        scores = 1.0 - 2.0 / (1.0 + tl.exp2(scores * factor))  # tanh
+        powers = tl.minimum(scores * factor, 126.0, propagate_nan=tl.PropagateNan.ALL)
+        scores = 1.0 - 2.0 / (1.0 + tl.exp2(powers))  # tanh; a power of 128 would be infinite
         factor = SOFT_CAP * LOG2_E
     if MASKED:
         is_seen = keys[None, :] <= positions[:, None]
