@@ -159,7 +159,7 @@ def _attend(
     top = tl.full([q.shape[0]], _LOWEST, dtype=tl.float32)  # [BLOCK_M]
     mass = tl.zeros([q.shape[0]], dtype=tl.float32)  # [BLOCK_M]
     keys = begin + tl.arange(0, BLOCK_N)
-    state = (acc, top, mass, _load_blocks(cache, keys, (keys >= low) & (keys < end), BLOCK_SIZE))
+    state = (acc, top, mass, _load_blocks(cache, keys, keys < end, BLOCK_SIZE))
     if not (ONE_TILE or WINDOW):
         state = _attend_tiles(
             state, queries, cache, span, HEAD_DIM, BLOCK_SIZE, BLOCK_N, False, WINDOW, SOFT_CAP

@@ -59,6 +59,7 @@ _DECODE = {
     ("gfx942", 16): (4, 2),  # 2 against 1 stage: 2 to 26 % less time, pytorch/pytorch#176676
     ("gfx942", 8): (4, 2),
 }
+_DECODE_WIDE = {("sm_100", 8, 256): (4, 3)}  # and head_dim: 4 stages spill
 _RESIDENT = {"sm_80": 2, "sm_90": 3, "sm_100": 3, "gfx942": 2}  # programs of a processor
 
 # Prompts are bound by arithmetic, if many rows share what is read from the L2 cache: 64 rows do 64
@@ -114,7 +115,7 @@ def attention_tiles(family: str, head_dim: int, dtype: torch.dtype, kv_dtype: to
     width = next(width for width in _KEYS if width >= head_dim)
     if dtype == torch.float32:
         return _FP32[width]
-    num_warps, num_stages = _DECODE[family, bits]
+    num_warps, num_stages = _DECODE_WIDE.get((family, bits, width), _DECODE[family, bits])
     return Tiles(Tile(16, _KEYS[width], num_warps, num_stages), _PREFILL[family, width])
 
 
