@@ -32,6 +32,7 @@ ORDER = """
     kernels/linear kernels/quantized kernels/forms kernels/rope
     kernels/sampler kernels/draw kernels/candidates kernels/noise kernels/whole_rows
     kernels/logit_rules kernels/logprobs
+    kernels/launch kernels/attention kernels/attention_kernels kernels/attention_tiles
     text/tokenizer text/control_tokens text/chat_template text/detokenizer text/grammar
     checkpoints/load checkpoints/registry checkpoints/tiny checkpoints/families checkpoints/errors
     checkpoints/gguf checkpoints/gguf_blocks checkpoints/gguf_models
