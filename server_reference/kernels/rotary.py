@@ -1,4 +1,4 @@
-"""Turn queries and keys by their positions, and store keys and values in their slots, in one pass."""
+"""Turn queries and keys by their positions, and store keys and values in their slots."""
 
 from __future__ import annotations
 
