@@ -31,7 +31,8 @@ def rotate_and_store(
     num_kv_heads, head_dim = k_cache.shape[2:]
     rows = qkv.double() if bias is None else qkv.double() + bias.double()
     heads = rows.view(len(qkv), -1, head_dim)
-    q, k, v = heads.split([num_q_heads, num_kv_heads, num_kv_heads], dim=1)
+    q, v = heads[:, :num_q_heads], heads[:, num_q_heads + num_kv_heads :]
+    k = heads[:, num_q_heads : num_q_heads + num_kv_heads]
     angles = cos.double()[positions, None], sin.double()[positions, None]
     q = _turned(_normalised(q, q_norm, eps), *angles)
     k = _turned(_normalised(k, k_norm, eps), *angles)
