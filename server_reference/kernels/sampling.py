@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import triton
 from torch import Tensor
 
 from .launch import Configuration, launch
@@ -29,27 +28,46 @@ row of 150,000 tokens; 16 values for each of 256 threads."""
 _NUM_WANTED, _MOST = 128, 512
 """Candidates of a row: about, and at most. Model: `top_k` up to 127 never needs the whole row;
 comparing each with each costs 16 * 512 operations for 16 of them, less than reading a chunk."""
+_PASS = 2048
+"""Tokens that a program which passes over a whole row looks at at a time. Model: 8 KB in flight
+and as many under way; twice of it spills on gfx942, in 8 warps as in 16 on sm_80."""
 _NUM_WARPS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """Measures of a batch of rows."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """Rows of logits, and what becomes known of them on the way."""
 
-    num_rows: int
-    vocab_size: int
+    logits: Tensor  # [rows, vocab_size]
+    block: int  # tokens of a block
+    peaks: Tensor  # [rows, num_blocks]
+    tokens: Tensor  # [rows]
+    state: Tensor  # [rows, 4]
+    totals: Tensor  # [rows]
+    counts: Tensor  # [rows]
 
-    @property
-    def block(self) -> int:
-        return next(block for most, block in _BLOCKS if self.vocab_size <= most)
+    @classmethod
+    def of(cls, logits: Tensor) -> _Rows:
+        num_rows, vocab_size = logits.shape
+        block = next(block for most, block in _BLOCKS if vocab_size <= most)
+        return cls(
+            logits=logits,
+            block=block,
+            peaks=logits.new_empty(num_rows, _cdiv(vocab_size, block)),
+            tokens=logits.new_empty(num_rows, dtype=torch.int64),
+            state=logits.new_empty(num_rows, 4),
+            totals=logits.new_empty(num_rows, dtype=torch.float64),
+            counts=logits.new_empty(num_rows, dtype=torch.int32),
+        )
 
     @property
     def num_blocks(self) -> int:
-        return triton.cdiv(self.vocab_size, self.block)
+        return self.peaks.shape[1]
 
     @property
-    def num_chunks(self) -> int:
-        return triton.cdiv(self.vocab_size, _CHUNK)
+    def per_chunk(self) -> tuple[int, int]:
+        """Rows, and the chunks of each: a grid, and the shape of what its programs leave."""
+        return len(self.logits), _cdiv(self.logits.shape[1], _CHUNK)
 
 
 def argmax(logits: Tensor) -> Tensor:
@@ -67,10 +85,10 @@ def argmax(logits: Tensor) -> Tensor:
     Cost:
         Bound by memory: reads the logits once.
     """
-    shape = _shape_of(logits)
-    peaks, tokens = _peaks(shape, logits), _empty(logits, torch.int64, shape.num_rows)
-    _top(shape, tokens, tokens, tokens, peaks, logits, None)
-    return tokens
+    _check(logits)
+    rows = _Rows.of(logits)
+    _find_tops(rows, None)
+    return rows.tokens
 
 
 def draw_tokens(logits: Tensor, draws: PackedDraws) -> Tensor:
@@ -100,126 +118,91 @@ def draw_tokens(logits: Tensor, draws: PackedDraws) -> Tensor:
     Source:
         Maddison et al., "A* Sampling", 2014 (the Gumbel-max trick).
     """
-    shape = _shape_of(logits)
-    wanted = (shape.num_rows, 6)
+    _check(logits)
+    wanted = (len(logits), 6)
     if draws.params.shape != wanted or draws.params.dtype != torch.float64:
         raise ValueError(f"there must be fp64 params of {[*wanted]}, not {[*draws.params.shape]}")
-    logits = apply_rules(logits, draws)
-    if draws.is_greedy:
-        return argmax(logits)
-    peaks, tokens = _peaks(shape, logits), _empty(logits, torch.int64, shape.num_rows)
-    state = _empty(logits, torch.float32, shape.num_rows, 4)
-    totals = _empty(logits, torch.float64, shape.num_rows)
-    counts = _empty(logits, torch.int32, shape.num_rows)
-    _top(shape, tokens, state, counts, peaks, logits, draws.params)
-    _choose(shape, tokens, state, totals, counts, peaks, logits, draws.params)
-    _settle(shape, tokens, state, totals, peaks, logits, draws.params)
-    return tokens
+    rows = _Rows.of(apply_rules(logits, draws))
+    _find_tops(rows, None if draws.is_greedy else draws.params)
+    if not draws.is_greedy:
+        _choose(rows, draws.params)
+        _settle(rows, draws.params)
+    return rows.tokens
 
 
-def _shape_of(logits: Tensor) -> _Shape:
+def _check(logits: Tensor) -> None:
     if logits.ndim != 2 or logits.dtype != torch.float32 or not logits.is_contiguous():
         raise ValueError(
             f"logits must be contiguous rows of fp32, not {[*logits.shape]} of {logits.dtype} and "
             f"strides {logits.stride()}"
         )
-    return _Shape(*logits.shape)
 
 
-def _empty(like: Tensor, dtype: torch.dtype, *shape: int) -> Tensor:
-    return torch.empty(shape, dtype=dtype, device=like.device)
+def _find_tops(rows: _Rows, params: Tensor | None) -> None:
+    """The likeliest token of each row; with params, the limit of its candidates as well."""
+    sizes = rows.logits.shape[1], rows.num_blocks
+    tiles = {"BLOCK": rows.block, "CHUNK": _CHUNK}
+    launch(peaks_kernel, rows.per_chunk, (rows.peaks, rows.logits, *sizes), _configuration(**tiles))
+    its = rows.tokens, rows.state, rows.counts, rows.peaks, rows.logits
+    launch(
+        top_kernel,
+        rows.per_chunk[:1],
+        (*its, rows.logits if params is None else params, *sizes, _NUM_WANTED),
+        _configuration(
+            IS_GREEDY=params is None, BLOCK=rows.block, PEAKS=_power_of_2(rows.num_blocks)
+        ),
+    )
+
+
+def _choose(rows: _Rows, params: Tensor) -> None:
+    """Gather the candidates, and draw from them."""
+    (num_rows, num_chunks), vocab_size = rows.per_chunk, rows.logits.shape[1]
+    scores = rows.logits.new_empty(num_rows, _MOST)
+    tokens = rows.logits.new_empty(num_rows, _MOST, dtype=torch.int32)
+    masses = rows.logits.new_empty(rows.per_chunk)
+    found = scores, tokens, rows.counts, masses, rows.state
+    launch(
+        gather_kernel,
+        rows.per_chunk,
+        (*found, rows.peaks, rows.logits, params, vocab_size, rows.num_blocks),
+        _configuration(MOST=_MOST, BLOCK=rows.block, CHUNK=_CHUNK),
+    )
+    known = rows.tokens, rows.state, rows.totals, rows.counts
+    launch(
+        choose_kernel,
+        (num_rows,),
+        (*known, masses, scores, tokens, params, vocab_size, num_chunks),
+        _configuration(MOST=_MOST, CHUNKS=_power_of_2(num_chunks)),
+    )
+
+
+def _settle(rows: _Rows, params: Tensor) -> None:
+    """Draw from the whole rows that are left."""
+    (num_rows, num_chunks), vocab_size = rows.per_chunk, rows.logits.shape[1]
+    noisy, scores = rows.logits.new_empty(2, num_rows, num_chunks)
+    winners = rows.logits.new_empty(rows.per_chunk, dtype=torch.int32)
+    known, whole = (rows.tokens, rows.state, rows.totals), (rows.logits, params)
+    launch(
+        challenge_kernel,
+        rows.per_chunk,
+        (noisy, scores, winners, *known, rows.peaks, *whole, vocab_size, rows.num_blocks),
+        _configuration(BLOCK=rows.block, CHUNK=_CHUNK),
+    )
+    launch(
+        settle_kernel,
+        (num_rows,),
+        (*known, noisy, scores, winners, *whole, vocab_size, num_chunks),
+        _configuration(CHUNK=_PASS, CHUNKS=_power_of_2(num_chunks)),
+    )
 
 
 def _configuration(**constants: int) -> Configuration:
     return Configuration(constants=tuple(constants.items()), num_warps=_NUM_WARPS)
 
 
-def _peaks(shape: _Shape, logits: Tensor) -> Tensor:
-    peaks = _empty(logits, torch.float32, shape.num_rows, shape.num_blocks)
-    launch(
-        peaks_kernel,
-        (shape.num_rows, shape.num_chunks),
-        (peaks, logits, shape.vocab_size, shape.num_blocks),
-        _configuration(BLOCK=shape.block, CHUNK=_CHUNK),
-    )
-    return peaks
+def _cdiv(count: int, size: int) -> int:
+    return -(-count // size)
 
 
-def _top(
-    shape: _Shape,
-    tokens: Tensor,
-    state: Tensor,
-    counts: Tensor,
-    peaks: Tensor,
-    logits: Tensor,
-    params: Tensor | None,
-) -> None:
-    its = logits if params is None else params
-    sizes = shape.vocab_size, shape.num_blocks, _NUM_WANTED
-    launch(
-        top_kernel,
-        (shape.num_rows,),
-        (tokens, state, counts, peaks, logits, its, *sizes),
-        _configuration(
-            IS_GREEDY=params is None,
-            BLOCK=shape.block,
-            PEAKS=triton.next_power_of_2(shape.num_blocks),
-        ),
-    )
-
-
-def _choose(
-    shape: _Shape,
-    tokens: Tensor,
-    state: Tensor,
-    totals: Tensor,
-    counts: Tensor,
-    peaks: Tensor,
-    logits: Tensor,
-    params: Tensor,
-) -> None:
-    scores = _empty(logits, torch.float32, shape.num_rows, _MOST)
-    found = _empty(logits, torch.int32, shape.num_rows, _MOST)
-    masses = _empty(logits, torch.float32, shape.num_rows, shape.num_chunks)
-    launch(
-        gather_kernel,
-        (shape.num_rows, shape.num_chunks),
-        (scores, found, counts, masses, state, peaks, logits, params)
-        + (shape.vocab_size, shape.num_blocks),
-        _configuration(MOST=_MOST, BLOCK=shape.block, CHUNK=_CHUNK),
-    )
-    launch(
-        choose_kernel,
-        (shape.num_rows,),
-        (tokens, state, totals, counts, masses, scores, found, params)
-        + (shape.vocab_size, shape.num_chunks),
-        _configuration(MOST=_MOST, CHUNKS=triton.next_power_of_2(shape.num_chunks)),
-    )
-
-
-def _settle(
-    shape: _Shape,
-    tokens: Tensor,
-    state: Tensor,
-    totals: Tensor,
-    peaks: Tensor,
-    logits: Tensor,
-    params: Tensor,
-) -> None:
-    size = shape.num_rows, shape.num_chunks
-    noisy, scores = (_empty(logits, torch.float32, *size) for _ in range(2))
-    winners = _empty(logits, torch.int32, *size)
-    launch(
-        challenge_kernel,
-        size,
-        (noisy, scores, winners, tokens, state, totals, peaks, logits, params)
-        + (shape.vocab_size, shape.num_blocks),
-        _configuration(BLOCK=shape.block, CHUNK=_CHUNK),
-    )
-    launch(
-        settle_kernel,
-        (shape.num_rows,),
-        (tokens, noisy, scores, winners, state, totals, logits, params)
-        + (shape.vocab_size, shape.num_chunks),
-        _configuration(CHUNK=_CHUNK, CHUNKS=triton.next_power_of_2(shape.num_chunks)),
-    )
+def _power_of_2(count: int) -> int:
+    return 1 << (count - 1).bit_length()

@@ -17,7 +17,7 @@ __all__ += ["load_row", "needs_total", "peaks_kernel", "scores_of", "top_kernel"
 
 _MAX_NOISE = tl.constexpr(22.9)  # noise.MAX_NOISE
 _NUM_BITS = tl.constexpr(20)  # of a limit: sign, exponent and 11 of the fraction
-_OTHERS = tl.constexpr(16)  # candidates that all are compared with at a time
+_OTHERS = tl.constexpr(8)  # candidates that all are compared with at a time
 
 # What is known of a row, [rows, 4], fp32.
 BEST = tl.constexpr(0)
@@ -198,7 +198,9 @@ def choose_kernel(
         )
         kept, is_full = _kept(scores, rank, mass, total, is_all, floor, top_k, top_p)
         noise = gumbel(hashes_of(tokens, key_low, key_high))
-        noisy, score, token = first_of(tl.where(kept, scores + noise, float("-inf")), scores, tokens)
+        noisy, score, token = first_of(
+            tl.where(kept, scores + noise, float("-inf")), scores, tokens
+        )
         is_drawn = is_all | is_full | (noisy - limit >= _MAX_NOISE)
         left = tl.where(is_drawn & (token != NO_TOKEN), float("-inf"), limit)
     if token != NO_TOKEN:

@@ -78,11 +78,11 @@ def _scores(logits_ptr, offs, vocab_size, best, scale):
 @triton.jit
 def settle_kernel(
     tokens_ptr,  # [rows]
+    state_ptr,  # [rows, 4]
+    totals_ptr,  # [rows]
     noisy_ptr,  # [rows, num_chunks]
     scores_ptr,  # [rows, num_chunks]
     winners_ptr,  # [rows, num_chunks]
-    state_ptr,  # [rows, 4]
-    totals_ptr,  # [rows]
     logits_ptr,  # [rows, vocab_size]
     params_ptr,  # [rows, 6]
     vocab_size,
@@ -125,7 +125,7 @@ def _before(logits_ptr, vocab_size, best, scale, score, token, CHUNK: tl.constex
     """How many tokens are before one in the order of scores, equal ones by id; their mass."""
     num = tl.zeros([CHUNK], tl.int32)
     mass = tl.zeros([CHUNK], tl.float32)
-    for start in range(0, vocab_size, CHUNK):
+    for start in tl.range(0, vocab_size, CHUNK, num_stages=2):
         offs = start + tl.arange(0, CHUNK)
         scores = _scores(logits_ptr, offs, vocab_size, best, scale)
         is_before = (scores > score) | ((scores == score) & (offs < token))
@@ -140,7 +140,7 @@ def _noisiest_before(
 ):
     key_low, key_high, scale, _, _, _ = load_row(params_ptr, row)
     noisy, its_score, its = float("-inf"), float("-inf"), NO_TOKEN
-    for start in range(0, vocab_size, CHUNK):
+    for start in tl.range(0, vocab_size, CHUNK, num_stages=2):
         offs = start + tl.arange(0, CHUNK)
         scores = _scores(logits_ptr, offs, vocab_size, best, scale)
         is_before = (scores > score) | ((scores == score) & (offs < token))
@@ -156,7 +156,7 @@ def _kept_mass(logits_ptr, vocab_size, best, scale, floor, top_k, CHUNK: tl.cons
     edge = _edge(logits_ptr, vocab_size, best, scale, top_k, CHUNK)
     num = tl.zeros([CHUNK], tl.int32)
     mass = tl.zeros([CHUNK], tl.float32)
-    for start in range(0, vocab_size, CHUNK):
+    for start in tl.range(0, vocab_size, CHUNK, num_stages=2):
         scores = _scores(logits_ptr, start + tl.arange(0, CHUNK), vocab_size, best, scale)
         num += (scores > edge).to(tl.int32)
         mass += tl.where((scores > edge) & (scores >= floor), tl.exp(scores), 0.0)
@@ -167,12 +167,12 @@ def _kept_mass(logits_ptr, vocab_size, best, scale, floor, top_k, CHUNK: tl.cons
 @triton.jit
 def _edge(logits_ptr, vocab_size, best, scale, top_k, CHUNK: tl.constexpr):
     """The score of the last token that `top_k` keeps: digit by digit, of its 32 bits."""
-    found, num_left = 0, top_k
+    found, num_left = tl.zeros([], tl.int32), top_k
     bins = tl.arange(0, 256)
     for digit in range(4):
         shift = 24 - 8 * digit
         counts = tl.zeros([256], tl.int32)
-        for start in range(0, vocab_size, CHUNK):
+        for start in tl.range(0, vocab_size, CHUNK, num_stages=2):
             offs = start + tl.arange(0, CHUNK)
             scores = _scores(logits_ptr, offs, vocab_size, best, scale)
             keys = tl.abs(scores).to(tl.int32, bitcast=True) >> shift  # of the best, 0
