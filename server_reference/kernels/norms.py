@@ -49,8 +49,25 @@ def add_and_normalise(
     Source:
         Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019, section 4.
     """
+    _check(x, weight, added, post_weight)
     num_tokens, hidden = x.shape
-    if x.dtype != torch.float32 or not x.is_contiguous():
+    normed = torch.empty_like(x, dtype=dtype)
+    block = triton.next_power_of_2(hidden)
+    launch(
+        _norm_kernel,
+        (num_tokens,),
+        (normed, x, added, weight, post_weight, hidden, eps),
+        Configuration(
+            constants=(("BLOCK", block),),
+            num_warps=next(warps for most, warps in _WARPS if block <= most),
+        ),
+    )
+    return normed
+
+
+def _check(x: Tensor, weight: Tensor, added: Tensor | None, post_weight: Tensor | None) -> None:
+    hidden = x.shape[-1]
+    if x.ndim != 2 or x.dtype != torch.float32 or not x.is_contiguous():
         raise ValueError(f"x must be contiguous fp32, not {x.dtype} of strides {x.stride()}")
     if post_weight is not None and added is None:
         raise ValueError("post_weight is of what is added, and nothing is; pass added")
@@ -62,43 +79,17 @@ def add_and_normalise(
             f"added must be contiguous {[*x.shape]}, not {[*added.shape]} of strides "
             f"{added.stride()}"
         )
-    normed = torch.empty_like(x, dtype=dtype)
-    block = triton.next_power_of_2(hidden)
-    launch(
-        _norm_kernel,
-        (num_tokens,),
-        (
-            normed,
-            x,
-            x if added is None else added,
-            weight,
-            weight if post_weight is None else post_weight,
-            hidden,
-            eps,
-        ),
-        Configuration(
-            constants=(
-                ("ADD", added is not None),
-                ("NORMALISE_ADDED", post_weight is not None),
-                ("BLOCK", block),
-            ),
-            num_warps=next(warps for most, warps in _WARPS if block <= most),
-        ),
-    )
-    return normed
 
 
 @triton.jit
 def _norm_kernel(
     normed_ptr,  # [num_tokens, hidden]
     x_ptr,  # [num_tokens, hidden]
-    added_ptr,  # [num_tokens, hidden]
+    added_ptr,  # [num_tokens, hidden], or None
     weight_ptr,  # [hidden]
-    post_weight_ptr,  # [hidden]
+    post_weight_ptr,  # [hidden], or None
     hidden,
     eps,
-    ADD: tl.constexpr,
-    NORMALISE_ADDED: tl.constexpr,
     BLOCK: tl.constexpr,  # hidden, as a power of 2
 ):
     # One program per row, which stays in registers.
@@ -107,9 +98,9 @@ def _norm_kernel(
     # int64: a long batch of a wide model has over 2**31 values.
     row = tl.program_id(0).to(tl.int64) * hidden
     x = tl.load(x_ptr + row + offs, mask=inside, other=0.0)  # [BLOCK]
-    if ADD:
+    if added_ptr is not None:
         added = tl.load(added_ptr + row + offs, mask=inside, other=0.0).to(tl.float32)
-        if NORMALISE_ADDED:
+        if post_weight_ptr is not None:
             added = _normalise(added, post_weight_ptr + offs, inside, hidden * eps)
         x += added
         tl.store(x_ptr + row + offs, x, mask=inside)

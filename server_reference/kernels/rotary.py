@@ -71,45 +71,25 @@ def rotate_and_store(
     num_kv_heads, head_dim = k_cache.shape[2:]
     _check(qkv, k_cache, v_cache, positions, slots, cos, sin, num_q_heads)
     _check_weights(qkv, head_dim, bias, q_norm, k_norm)
-    num_tokens, group = len(qkv), num_q_heads // num_kv_heads
+    q = qkv.new_empty(len(qkv), num_q_heads, head_dim)
+    caches = [k_cache, v_cache]
     is_fp8 = k_cache.dtype == torch.float8_e4m3fn
-    q = qkv.new_empty(num_tokens, num_q_heads, head_dim)
+    if is_fp8:
+        caches = [cache.view(torch.uint8) for cache in caches]
+    weights, places = (bias, q_norm, k_norm), (positions, slots, cos, sin)
     launch(
         _rotary_kernel,
-        (num_tokens, num_kv_heads),
-        (
-            q,
-            k_cache.view(torch.uint8) if is_fp8 else k_cache,
-            v_cache.view(torch.uint8) if is_fp8 else v_cache,
-            qkv,
-            qkv if bias is None else bias,
-            cos if q_norm is None else q_norm,
-            cos if k_norm is None else k_norm,
-            positions,
-            slots,
-            cos,
-            sin,
-            head_dim * eps,
-            1.0 / k_scale,
-            1.0 / v_scale,
-        ),
-        _configuration(group, head_dim, bias is not None, q_norm is not None, is_fp8),
+        (len(qkv), num_kv_heads),
+        (q, *caches, qkv, *weights, *places, head_dim * eps, 1.0 / k_scale, 1.0 / v_scale),
+        _configuration(num_q_heads // num_kv_heads, head_dim, is_fp8),
     )
     return q
 
 
-def _configuration(
-    group: int, head_dim: int, has_bias: bool, has_norm: bool, is_fp8: bool
-) -> Configuration:
+def _configuration(group: int, head_dim: int, is_fp8: bool) -> Configuration:
     values = triton.next_power_of_2(group) * triton.next_power_of_2(head_dim)
     return Configuration(
-        constants=(
-            ("GROUP", group),
-            ("HEAD_DIM", head_dim),
-            ("HAS_BIAS", has_bias),
-            ("HAS_NORM", has_norm),
-            ("FP8", is_fp8),
-        ),
+        constants=(("GROUP", group), ("HEAD_DIM", head_dim), ("FP8", is_fp8)),
         num_warps=min(max(values // _VALUES_PER_WARP, 1), 4),
     )
 
@@ -165,9 +145,9 @@ def _rotary_kernel(
     k_cache_ptr,  # [num_slots, num_kv_heads, head_dim]
     v_cache_ptr,  # like k_cache_ptr
     qkv_ptr,  # [num_tokens, (num_q_heads + 2 * num_kv_heads) * head_dim]
-    bias_ptr,  # [(num_q_heads + 2 * num_kv_heads) * head_dim]
-    q_norm_ptr,  # [head_dim]
-    k_norm_ptr,  # [head_dim]
+    bias_ptr,  # [(num_q_heads + 2 * num_kv_heads) * head_dim], or None
+    q_norm_ptr,  # [head_dim], or None
+    k_norm_ptr,  # [head_dim], or None
     positions_ptr,  # [num_tokens]
     slots_ptr,  # [num_tokens]
     cos_ptr,  # [max_context, head_dim]
@@ -177,37 +157,28 @@ def _rotary_kernel(
     v_factor,
     GROUP: tl.constexpr,  # query heads per KV head
     HEAD_DIM: tl.constexpr,
-    HAS_BIAS: tl.constexpr,
-    HAS_NORM: tl.constexpr,
     FP8: tl.constexpr,
 ):
-    # One program per (token, KV head): its group's queries, its key, its value. Heads are in
-    # halves, since a pair that turns is (i, i + head_dim / 2).
+    # One program per (token, KV head). Heads are in halves: (i, i + head_dim / 2) turn together.
     token = tl.program_id(0).to(tl.int64)
     kv_head, num_kv_heads = tl.program_id(1), tl.num_programs(1)
+    row = qkv_ptr + token * (GROUP + 2) * num_kv_heads * HEAD_DIM
     dims, queries = _halves(HEAD_DIM), tl.arange(0, triton.next_power_of_2(GROUP))
-    heads = token * (GROUP + 2) * num_kv_heads
-    key, value = GROUP * num_kv_heads + kv_head, (GROUP + 1) * num_kv_heads + kv_head
     q_heads = (kv_head * GROUP + queries)[:, None]  # [GROUP, 1]
     mask = (queries < GROUP)[:, None] & (dims < HEAD_DIM // 2)
-    angles = tl.load(positions_ptr + token) * HEAD_DIM + dims
-    cos = tl.load(cos_ptr + angles, mask=dims < HEAD_DIM // 2, other=0.0)  # [1, HALF]
-    sin = tl.load(sin_ptr + angles + HEAD_DIM // 2, mask=dims < HEAD_DIM // 2, other=0.0)
-
-    low, high = _load(qkv_ptr, bias_ptr, heads, q_heads, dims, mask, HEAD_DIM, HAS_BIAS)
-    low, high = _turn(low, high, q_norm_ptr, dims, cos, sin, least, HEAD_DIM, HAS_NORM)
+    cos, sin = _angles(cos_ptr, sin_ptr, tl.load(positions_ptr + token), dims, HEAD_DIM)
+    low, high = _load(row, bias_ptr, q_heads, dims, mask, HEAD_DIM)
+    low, high = _turn(low, high, q_norm_ptr, dims, cos, sin, least, HEAD_DIM)
     rows = q_ptr + (token * num_kv_heads * GROUP + q_heads) * HEAD_DIM
     _store(rows, low, high, dims, mask, HEAD_DIM, False)
-
     slot = tl.load(slots_ptr + token)
     if slot < 0:
         return
-    mask = dims < HEAD_DIM // 2
-    place = (slot * num_kv_heads + kv_head) * HEAD_DIM
-    low, high = _load(qkv_ptr, bias_ptr, heads, key, dims, mask, HEAD_DIM, HAS_BIAS)
-    low, high = _turn(low, high, k_norm_ptr, dims, cos, sin, least, HEAD_DIM, HAS_NORM)
+    mask, place = dims < HEAD_DIM // 2, (slot * num_kv_heads + kv_head) * HEAD_DIM
+    low, high = _load(row, bias_ptr, GROUP * num_kv_heads + kv_head, dims, mask, HEAD_DIM)
+    low, high = _turn(low, high, k_norm_ptr, dims, cos, sin, least, HEAD_DIM)
     _store(k_cache_ptr + place, low * k_factor, high * k_factor, dims, mask, HEAD_DIM, FP8)
-    low, high = _load(qkv_ptr, bias_ptr, heads, value, dims, mask, HEAD_DIM, HAS_BIAS)
+    low, high = _load(row, bias_ptr, (GROUP + 1) * num_kv_heads + kv_head, dims, mask, HEAD_DIM)
     _store(v_cache_ptr + place, low * v_factor, high * v_factor, dims, mask, HEAD_DIM, FP8)
 
 
@@ -217,29 +188,32 @@ def _halves(HEAD_DIM: tl.constexpr):
 
 
 @triton.jit
-def _load(
-    qkv_ptr, bias_ptr, heads, head, dims, mask, HEAD_DIM: tl.constexpr, HAS_BIAS: tl.constexpr
-):
+def _angles(cos_ptr, sin_ptr, position, dims, HEAD_DIM: tl.constexpr):
+    """Cosines, and sines as they stand at the second place of each pair, `[1, HALF]`."""
+    offs, inside = position * HEAD_DIM + dims, dims < HEAD_DIM // 2
+    cos = tl.load(cos_ptr + offs, mask=inside, other=0.0)
+    return cos, tl.load(sin_ptr + offs + HEAD_DIM // 2, mask=inside, other=0.0)
+
+
+@triton.jit
+def _load(row, bias_ptr, head, dims, mask, HEAD_DIM: tl.constexpr):
     """The first and the second half of heads, `[heads, HALF]` each, fp32."""
     offs = head * HEAD_DIM + dims
-    rows = qkv_ptr + heads * HEAD_DIM + offs
-    low = tl.load(rows, mask=mask, other=0.0).to(tl.float32)
-    high = tl.load(rows + HEAD_DIM // 2, mask=mask, other=0.0).to(tl.float32)
-    if HAS_BIAS:
+    low = tl.load(row + offs, mask=mask, other=0.0).to(tl.float32)
+    high = tl.load(row + offs + HEAD_DIM // 2, mask=mask, other=0.0).to(tl.float32)
+    if bias_ptr is not None:
         low += tl.load(bias_ptr + offs, mask=mask, other=0.0).to(tl.float32)
         high += tl.load(bias_ptr + offs + HEAD_DIM // 2, mask=mask, other=0.0).to(tl.float32)
     return low, high
 
 
 @triton.jit
-def _turn(
-    low, high, norm_ptr, dims, cos, sin, least, HEAD_DIM: tl.constexpr, HAS_NORM: tl.constexpr
-):
-    if HAS_NORM:
-        size = tl.sum(low * low + high * high, axis=1, keep_dims=True) + least  # [heads, 1]
+def _turn(low, high, norm_ptr, dims, cos, sin, least, HEAD_DIM: tl.constexpr):
+    if norm_ptr is not None:
+        size = tl.sqrt(tl.sum(low * low + high * high, axis=1, keep_dims=True) + least)
         inside = dims < HEAD_DIM // 2
-        low *= tl.load(norm_ptr + dims, mask=inside, other=0.0) / tl.sqrt(size)
-        high *= tl.load(norm_ptr + dims + HEAD_DIM // 2, mask=inside, other=0.0) / tl.sqrt(size)
+        low *= tl.load(norm_ptr + dims, mask=inside, other=0.0) / size
+        high *= tl.load(norm_ptr + dims + HEAD_DIM // 2, mask=inside, other=0.0) / size
     return low * cos - high * sin, high * cos + low * sin
 
 

@@ -147,10 +147,8 @@ def _find_tops(rows: _Rows, params: Tensor | None) -> None:
     launch(
         top_kernel,
         rows.per_chunk[:1],
-        (*its, rows.logits if params is None else params, *sizes, _NUM_WANTED),
-        _configuration(
-            IS_GREEDY=params is None, BLOCK=rows.block, PEAKS=_power_of_2(rows.num_blocks)
-        ),
+        (*its, params, *sizes, _NUM_WANTED),
+        _configuration(BLOCK=rows.block, PEAKS=_power_of_2(rows.num_blocks)),
     )
 
 

@@ -12,12 +12,23 @@ import triton.language as tl
 
 from .sampling_noise import NO_TOKEN, first_of, gumbel, hashes_of
 
-__all__ = ["AHEAD", "AHEAD_SCORE", "BEST", "LIMIT", "choose_kernel", "gather_kernel"]
-__all__ += ["load_row", "needs_total", "peaks_kernel", "scores_of", "top_kernel"]
+__all__ = [
+    "AHEAD",
+    "AHEAD_SCORE",
+    "BEST",
+    "LIMIT",
+    "choose_kernel",
+    "gather_kernel",
+    "load_row",
+    "needs_total",
+    "peaks_kernel",
+    "scores_of",
+    "top_kernel",
+]
 
 _MAX_NOISE = tl.constexpr(22.9)  # noise.MAX_NOISE
 _NUM_BITS = tl.constexpr(20)  # of a limit: sign, exponent and 11 of the fraction
-_OTHERS = tl.constexpr(8)  # candidates that all are compared with at a time
+_OTHERS = tl.constexpr(4)  # candidates that all are compared with at a time
 
 # What is known of a row, [rows, 4], fp32.
 BEST = tl.constexpr(0)
@@ -56,11 +67,10 @@ def top_kernel(
     counts_ptr,  # [rows]
     peaks_ptr,  # [rows, num_blocks]
     logits_ptr,  # [rows, vocab_size]
-    params_ptr,  # [rows, 6]
+    params_ptr,  # [rows, 6], or None: all rows are greedy
     vocab_size,
     num_blocks,
     num_wanted,  # candidates, about
-    IS_GREEDY: tl.constexpr,  # all rows are
     BLOCK: tl.constexpr,  # tokens of a block
     PEAKS: tl.constexpr,  # num_blocks, as a power of 2
 ):
@@ -77,7 +87,7 @@ def top_kernel(
     logits = tl.load(logits, mask=offs < vocab_size, other=float("-inf"))
     token = tl.min(tl.where(logits == best, offs, NO_TOKEN), axis=0)
     tl.store(tokens_ptr + row, tl.where(is_usable, token, -1).to(tl.int64))
-    if not IS_GREEDY:
+    if params_ptr is not None:
         scale = tl.load(params_ptr + 6 * row + 2).to(tl.float32)
         limit = float("inf")
         if is_usable & (scale > 0):
@@ -188,23 +198,19 @@ def choose_kernel(
     total = tl.full([], -1.0, tl.float64)  # not known
     if needs_total(limit, floor, top_k, top_p, vocab_size):
         total = _sum(masses_ptr + row * num_chunks, num_chunks, CHUNKS)
-    tl.store(totals_ptr + row, total)
     # Whether all that may be kept are candidates.
     is_all = (top_k <= count) | (floor > limit) | (limit == float("-inf"))
     noisy, score, token, left = float("-inf"), float("-inf"), NO_TOKEN, float("inf")
     if (count <= MOST) & (is_all | (top_p >= 1.0) | (total >= 0)):
-        scores, tokens, rank, mass = _in_order(
-            found_scores_ptr + row * MOST, found_tokens_ptr + row * MOST, count, MOST
-        )
+        scores, tokens = found_scores_ptr + row * MOST, found_tokens_ptr + row * MOST
+        scores, tokens, rank, mass = _in_order(scores, tokens, count, MOST)
         kept, is_full = _kept(scores, rank, mass, total, is_all, floor, top_k, top_p)
-        noise = gumbel(hashes_of(tokens, key_low, key_high))
-        noisy, score, token = first_of(
-            tl.where(kept, scores + noise, float("-inf")), scores, tokens
-        )
+        noise = tl.where(kept, gumbel(hashes_of(tokens, key_low, key_high)), float("-inf"))
+        noisy, score, token = first_of(scores + noise, scores, tokens)
         is_drawn = is_all | is_full | (noisy - limit >= _MAX_NOISE)
         left = tl.where(is_drawn & (token != NO_TOKEN), float("-inf"), limit)
-    if token != NO_TOKEN:
-        tl.store(tokens_ptr + row, token.to(tl.int64))
+    tl.store(tokens_ptr + row, token, mask=token != NO_TOKEN)
+    tl.store(totals_ptr + row, total)
     tl.store(state_ptr + 4 * row + LIMIT, left)
     tl.store(state_ptr + 4 * row + AHEAD, noisy)
     tl.store(state_ptr + 4 * row + AHEAD_SCORE, score)

@@ -95,13 +95,12 @@ def settle_kernel(
     if tl.load(state_ptr + 4 * row + LIMIT) == float("-inf"):
         return
     chunks = tl.arange(0, CHUNKS)
-    inside, places = chunks < num_chunks, row * num_chunks + chunks
-    noisy = tl.load(noisy_ptr + places, mask=inside, other=float("-inf"))
-    scores = tl.load(scores_ptr + places, mask=inside, other=float("-inf"))
-    winners = tl.load(winners_ptr + places, mask=inside, other=NO_TOKEN)
+    inside, offs = chunks < num_chunks, row * num_chunks + chunks
+    noisy = tl.load(noisy_ptr + offs, mask=inside, other=float("-inf"))
+    scores = tl.load(scores_ptr + offs, mask=inside, other=float("-inf"))
+    winners = tl.load(winners_ptr + offs, mask=inside, other=NO_TOKEN)
     _, score, token = first_of(noisy, scores, winners)
-    leader = tl.load(tokens_ptr + row).to(tl.int32)
-    if (token == leader) | (token == NO_TOKEN):
+    if (token == tl.load(tokens_ptr + row)) | (token == NO_TOKEN):
         return
     _, _, scale, floor, top_k, top_p = load_row(params_ptr, row)
     best, total = tl.load(state_ptr + 4 * row + BEST), tl.load(totals_ptr + row)
@@ -114,9 +113,8 @@ def settle_kernel(
         num, mass = _before(logits_ptr, vocab_size, best, scale, score, token, CHUNK)
         is_kept = (num == 0) | ((num < top_k) & (mass < share))
         if is_kept == 0:
-            score, token = _noisiest_before(
-                logits_ptr, params_ptr, row, vocab_size, best, score, token, CHUNK
-            )
+            its = logits_ptr, params_ptr, row, vocab_size, best
+            score, token = _noisiest_before(*its, score, token, CHUNK)
     tl.store(tokens_ptr + row, token.to(tl.int64))
 
 
