@@ -177,7 +177,7 @@ def _choose(rows: _Rows, params: Tensor) -> None:
 def _settle(rows: _Rows, params: Tensor) -> None:
     """Draw from the whole rows that are left."""
     (num_rows, num_chunks), vocab_size = rows.per_chunk, rows.logits.shape[1]
-    noisy, scores = rows.logits.new_empty(2, num_rows, num_chunks)
+    noisy, scores = (rows.logits.new_empty(rows.per_chunk) for _ in range(2))
     winners = rows.logits.new_empty(rows.per_chunk, dtype=torch.int32)
     known, whole = (rows.tokens, rows.state, rows.totals), (rows.logits, params)
     launch(

@@ -41,7 +41,7 @@ AHEAD_SCORE = tl.constexpr(3)
 """Its score."""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_blocks"])
 def peaks_kernel(
     peaks_ptr,  # [rows, num_blocks]
     logits_ptr,  # [rows, vocab_size]
@@ -60,7 +60,7 @@ def peaks_kernel(
     tl.store(peaks_ptr + row * num_blocks + blocks, peaks, mask=blocks < num_blocks)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_blocks", "num_wanted"])
 def top_kernel(
     tokens_ptr,  # [rows]
     state_ptr,  # [rows, 4]
@@ -102,7 +102,7 @@ def _largest(values, count):
     """A number that fewer than about `count` of a row are above; -inf where it has no more."""
     bits = values.to(tl.uint32, bitcast=True)
     keys = bits ^ tl.where((bits >> 31) != 0, 0xFFFFFFFF, 0x80000000)  # in the numbers' order
-    found = tl.program_id(2).to(tl.uint32)  # 0
+    found = tl.zeros([], tl.uint32)
     for at in range(_NUM_BITS):
         tried = found | (tl.full([], 0x80000000, tl.uint32) >> at)
         found = tl.where(tl.sum((keys >= tried).to(tl.int32), axis=0) >= count, tried, found)
@@ -132,7 +132,7 @@ def needs_total(limit, floor, top_k, top_p, vocab_size):
     return (top_p < 1.0) & (top_k >= vocab_size) & (floor <= limit) & (limit < float("inf"))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_blocks"])
 def gather_kernel(
     found_scores_ptr,  # [rows, most]
     found_tokens_ptr,  # [rows, most]
@@ -173,7 +173,7 @@ def gather_kernel(
         tl.store(masses_ptr + row * tl.num_programs(1) + tl.program_id(1), mass)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_chunks"])
 def choose_kernel(
     tokens_ptr,  # [rows]
     state_ptr,  # [rows, 4]

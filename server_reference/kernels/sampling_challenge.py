@@ -17,7 +17,7 @@ __all__ = ["challenge_kernel", "settle_kernel"]
 _MAX_NOISE = tl.constexpr(22.9)  # noise.MAX_NOISE
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_blocks"])
 def challenge_kernel(
     noisy_ptr,  # [rows, num_chunks]
     scores_ptr,  # [rows, num_chunks]
@@ -75,7 +75,7 @@ def _scores(logits_ptr, offs, vocab_size, best, scale):
     return scores_of(logits, best, scale)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_chunks"])
 def settle_kernel(
     tokens_ptr,  # [rows]
     state_ptr,  # [rows, 4]

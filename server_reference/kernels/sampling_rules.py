@@ -95,7 +95,7 @@ def _mask(logits: Tensor, masks: Masks) -> None:
     )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["max_context"])
 def _count_kernel(
     counts_ptr,  # [num_penalties, vocab_size]
     history_ptr,  # [num_sequences, max_context]
@@ -110,7 +110,7 @@ def _count_kernel(
     tl.atomic_or(counts, _IS_IN_PROMPT, mask=inside & (is_output == 0), sem="relaxed")
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["max_context"])
 def _penalty_kernel(
     logits_ptr,  # [rows, vocab_size]
     counts_ptr,  # [num_penalties, vocab_size]
@@ -152,7 +152,7 @@ def _tokens(history_ptr, places_ptr, max_context, BLOCK: tl.constexpr):
     return tokens, offs >= num_prompt, offs < num_tokens
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_biases", "most"])
 def _bias_kernel(
     logits_ptr,  # [rows, vocab_size]
     places_ptr,  # [num_biases, 2]
@@ -172,7 +172,7 @@ def _bias_kernel(
     tl.store(logits, own, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_words"])
 def _mask_kernel(
     logits_ptr,  # [rows, vocab_size]
     rows_ptr,  # [num_masks]
