@@ -50,7 +50,9 @@ def shuffled(seed: int) -> Iterator[None]:
     chance = random.Random(seed)
 
     def set_grid_dim(*size: int) -> None:
-        grid[:] = [(x, y, z) for x in range(size[0]) for y in range(size[1]) for z in range(size[2])]
+        grid[:] = [
+            (x, y, z) for x in range(size[0]) for y in range(size[1]) for z in range(size[2])
+        ]
         chance.shuffle(grid)
         type(builder).set_grid_dim(builder, *size)
 
