@@ -15,8 +15,52 @@ def a_pace(decode=0.040, token=0.001):
     return pace
 
 
-def test_nothing_is_known_at_first_so_little_is_dared():
-    assert PrefillPace().limit() == 16
+def test_nothing_is_known_at_first_so_decodes_are_seen_alone():
+    assert PrefillPace().limit() == 0
+
+
+def test_what_a_prompt_takes_is_found_out_with_a_few_tokens():
+    pace = PrefillPace()
+    pace.observe(num_decodes=8, num_prefill_tokens=0, duration=0.040)
+
+    assert pace.limit() == 16
+
+
+def under_load(pace, *, steps, decode, token):
+    """Steps that all have prompt tokens, as many as they may."""
+    for _ in range(steps):
+        tokens = pace.limit()
+        duration = decode + tokens * token
+        pace.observe(num_decodes=8, num_prefill_tokens=tokens, duration=duration)
+
+
+def test_a_load_that_never_ends_does_not_keep_prompts_slow():
+    """No step is without prompt tokens by itself."""
+    pace = PrefillPace()
+    pace.observe(num_decodes=0, num_prefill_tokens=100, duration=0.1)
+
+    under_load(pace, steps=50, decode=0.040, token=0.001)
+
+    assert pace.limit() == pytest.approx(32, abs=2)
+
+
+def test_decodes_that_become_slower_are_not_blamed_on_prompts():
+    pace = a_pace(decode=0.010)
+
+    under_load(pace, steps=500, decode=0.040, token=0.001)
+
+    assert max(pace.limit(), pace.limit()) == pytest.approx(32, abs=4)
+
+
+def test_few_steps_are_without_prompt_tokens():
+    pace = a_pace()
+
+    limits = []
+    for _ in range(200):
+        limits.append(pace.limit())
+        under_load(pace, steps=1, decode=0.040, token=0.001)
+
+    assert limits.count(0) == 200 // 33
 
 
 def test_a_mixed_step_lasts_at_most_the_stretch():
