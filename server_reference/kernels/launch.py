@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -18,7 +20,7 @@ from triton.runtime.jit import JITFunction
 
 from .manifest import TARGETS, Configuration, Row, rows
 
-__all__ = ["Configuration", "LaunchError", "check", "launch", "recorded", "target_of"]
+__all__ = ["Configuration", "LaunchError", "check", "chip_family", "launch", "recorded"]
 
 _POINTERS = {
     torch.float32: "*fp32",
@@ -41,10 +43,16 @@ _NEAREST = 3
 
 _logger = logging.getLogger(__name__)
 
-_recorder: ContextVar[list[Row] | None] = ContextVar("_recorder", default=None)
+
+@dataclass(slots=True)
+class _Recorder:
+    target: str
+    rows: list[Row] = field(default_factory=list)
+
+
+_recorder: ContextVar[_Recorder | None] = ContextVar("_recorder", default=None)
 _known: set[tuple[Any, ...]] = set()  # launches that were looked up and may be made
 _parameters: dict[int, tuple[tuple[bool, bool], ...]] = {}
-_targets: dict[torch.device, str] = {}
 
 
 class LaunchError(RuntimeError):
@@ -82,12 +90,12 @@ def launch(
         types = _types(kernel, arguments)
         recorder = _recorder.get()
         if recorder is not None:
-            recorder.append(_row(kernel, types, configuration))
+            recorder.rows.append(_row(kernel, types, configuration))
             return
         device = next(one.device for one in arguments if isinstance(one, Tensor))
         key = (id(kernel), types, configuration, device)
         if key not in _known:
-            check(_row(kernel, types, configuration), target_of(device))
+            check(_row(kernel, types, configuration), chip_family(device))
             _known.add(key)
     kernel[tuple(grid)](
         *arguments,
@@ -98,24 +106,27 @@ def launch(
 
 
 @contextmanager
-def recorded() -> Iterator[list[Row]]:
-    """Launches inside are not made but listed; their tensors may be on torch's `meta` device."""
-    rows: list[Row] = []
-    token = _recorder.set(rows)
+def recorded(target: str) -> Iterator[list[Row]]:
+    """Launches inside are not made but listed, as they would be on such a chip.
+
+    Their tensors may be on torch's `meta` device.
+    """
+    recorder = _Recorder(target)
+    token = _recorder.set(recorder)
     try:
-        yield rows
+        yield recorder.rows
     finally:
         _recorder.reset(token)
 
 
-def target_of(device: torch.device) -> str:
-    """What code for a device is compiled for: `sm_90`, `gfx942`; `cpu` without a GPU."""
-    if device not in _targets:
-        _targets[device] = _target(device)
-    return _targets[device]
+def chip_family(device: torch.device) -> str:
+    """What tables of configurations call the chip: `sm_90`, `gfx942`; `cpu`: interpreted."""
+    recorder = _recorder.get()
+    return _family(device) if recorder is None else recorder.target
 
 
-def _target(device: torch.device) -> str:
+@cache
+def _family(device: torch.device) -> str:
     if device.type != "cuda":
         return device.type
     if torch.version.hip:

@@ -12,7 +12,7 @@ from triton._C.libtriton import native_specialize_impl  # isort: skip
 from triton.backends.compiler import BaseBackend  # isort: skip
 from triton.runtime.jit import JITFunction  # isort: skip
 
-from server_reference.kernels.launch import LaunchError, check, launch, recorded, target_of
+from server_reference.kernels.launch import LaunchError, check, chip_family, launch, recorded
 from server_reference.kernels.manifest import TARGETS, Configuration, Row, rows
 from tests.layers import ROOT
 
@@ -43,7 +43,7 @@ def on_meta(*shape, dtype=torch.bfloat16):
 
 def row_of(*arguments, **given):
     """The row that a launch with these arguments asks for."""
-    with recorded() as found:
+    with recorded("sm_90") as found:
         launch(Kernel(**given), (1,), arguments, CONFIGURATION)
     return found[0]
 
@@ -65,7 +65,7 @@ def test_a_kernel_of_our_own_is_named_by_its_module_alone():
     kernel = Kernel()
     kernel.__module__ = "server_reference.kernels.norms"
 
-    with recorded() as found:
+    with recorded("sm_90") as found:
         launch(kernel, (1,), arguments(), CONFIGURATION)
 
     assert found[0].kernel == "norms:_scale_kernel"
@@ -115,7 +115,7 @@ def test_a_type_tells_apart_what_triton_compiles_apart(value, flags):
 def test_what_is_recorded_is_not_run():
     kernel = Kernel()
 
-    with recorded():
+    with recorded("sm_90"):
         launch(kernel, (1,), arguments(), CONFIGURATION)
 
     assert kernel.runs == []
@@ -194,16 +194,21 @@ def test_a_kernel_without_rows_is_said_to_be_one():
         check(row, "sm_90")
 
 
-def test_a_device_without_a_gpu_is_a_target_of_its_own():
-    assert target_of(torch.device("cpu")) == "cpu"
+def test_a_device_without_a_gpu_is_a_family_of_its_own():
+    assert chip_family(torch.device("cpu")) == "cpu"
+
+
+def test_what_is_recorded_is_for_the_chip_that_is_asked_for():
+    with recorded("gfx942"):
+        assert chip_family(torch.device("meta")) == "gfx942"
 
 
 def test_the_interpreter_launches_everything():
     """In a process of its own: an interpreter that was imported stays one."""
     code = (
-        "import torch; from tests.server_reference.kernels import sample_kernels as s;"
+        "import torch; from tests.server_reference.kernels import sample_kernels as s, sample_rows as r;"
         "from server_reference.kernels.launch import launch; x = torch.ones(5);"
-        "launch(s._scale_kernel, (1,), (x, x.clone(), 5, 2.5), s.SCALE.configuration);"
+        "launch(s._scale_kernel, (1,), (x, x.clone(), 5, 2.5), r.SCALE.configuration);"
         "print(x.tolist())"
     )
 
