@@ -41,7 +41,7 @@ PUBLIC_MODELS = {
         rms_norm_eps=1e-5,
         tie_embeddings=False,
     ),
-    # mistralai/Mistral-7B-Instruct-v0.1
+    # mistralai/Mistral-7B-Instruct-v0.3, which sees all of its context; v0.1 had a window
     "Mistral-7B": ModelConfig(
         num_layers=32,
         hidden_size=4096,
@@ -49,12 +49,11 @@ PUBLIC_MODELS = {
         num_q_heads=32,
         num_kv_heads=8,
         head_dim=128,
-        vocab_size=32_000,
+        vocab_size=32_768,
         max_context=32_768,
-        rope_theta=10_000.0,
+        rope_theta=1_000_000.0,
         rms_norm_eps=1e-5,
         tie_embeddings=False,
-        windows=(4096,) * 32,
     ),
     # Qwen/Qwen2-7B-Instruct
     "Qwen2-7B": ModelConfig(

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from server_reference.config import EngineConfig
-from server_reference.public_models import PUBLIC_MODELS
-from server_reference.roofline import CHIPS, Roofline
+from server_reference.roofline import Roofline
 
 from ..engine_peers.workload import lengths
 from .engines import Clock, Running, model_free
 
-__all__ = ["Arrival", "Fleet", "Served", "poisson", "read_trace", "serve"]
+__all__ = ["Arrival", "Fleet", "Served", "poisson", "read_trace", "summary"]
 
 _BLOCK = 16
+_MOST_BLOCKS = 1 << 16  # a million tokens: more is not filled, and takes long to make
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +112,14 @@ class Fleet:
     """
 
     def __init__(self, roofline: Roofline, *, gpus: int, **limits: Any) -> None:
-        given: dict[str, Any] = {"max_num_seqs": 256, "max_step_tokens": 2048} | limits
-        config = EngineConfig(
-            num_blocks=min(roofline.room() // _BLOCK, 1 << 20),
-            max_queued=1 << 20,
-            prefix_caching=False,  # no two prompts are alike here
-            **given,
-        )
+        given: dict[str, Any] = {
+            "max_num_seqs": 256,
+            "max_step_tokens": 2048,
+            "max_queued": 1 << 20,
+            "num_blocks": min(roofline.room() // _BLOCK, _MOST_BLOCKS),
+            "prefix_caching": False,  # no two prompts are alike here
+        }
+        config = EngineConfig(**given | limits)
         self._engines = []
         for _ in range(gpus):
             clock = Clock()
@@ -150,46 +151,30 @@ class Fleet:
         return served
 
 
-def serve(
-    *,
-    arrivals: Sequence[Sequence[float]],
-    model: str,
-    chip: str,
-    gpus: int,
-    bandwidth: float,
-    operations: float,
-    ttft: float,
-    itl: float,
-    skip: float = 0.0,
-    **limits: Any,
+def summary(
+    served: Sequence[Served], gaps: Sequence[float], *, ttft: float, itl: float, skip: float = 0.0
 ) -> dict[str, float]:
-    """Latencies and goodput of a fleet.
+    """Rates, a second, and latencies, in seconds.
 
     Args:
-        arrivals: The fields of an `Arrival` each.
-        bandwidth: Share of the chip's bandwidth that its kernels attain.
-        operations: Likewise of its operations.
-        ttft: Most that a good request's may be, in seconds.
+        gaps: Between tokens, of all requests.
+        ttft: Most that a good request's may be.
         itl: Likewise of its longest gap.
-        skip: Seconds at the beginning, while the fleet fills up, that are not counted.
+        skip: Seconds at the beginning, while the fleet fills up, whose arrivals are not counted.
     """
-    slower = CHIPS[chip].at(bandwidth=bandwidth, operations=operations)
-    fleet = Fleet(Roofline(config=PUBLIC_MODELS[model], chip=slower), gpus=gpus, **limits)
-    every = fleet.serve(Arrival(at, int(prompt), int(output)) for at, prompt, output in arrivals)
-    counted = [one for one in every if one.arrival.at >= skip]
-    seconds = max(one.arrival.at for one in every) - skip
-    firsts = [one.ttft or 0.0 for one in counted]
+    counted = [one for one in served if one.arrival.at >= skip]
+    seconds = max(one.arrival.at for one in served) - skip
+    firsts = [one.ttft for one in counted if one.ttft is not None]
     good = [one for one in counted if (one.ttft or 0.0) <= ttft and one.longest <= itl]
+    tokens, end = sum(one.arrival.output for one in served), max(one.last for one in served)
     return {
-        "requests": len(counted),
-        "rate": len(counted) / seconds,
+        "requests/s": len(counted) / seconds,
         "goodput": len(good) / seconds,
-        "output tokens/s": sum(one.arrival.output for one in every)
-        / max(one.last for one in every),
+        "tokens/s": tokens / end,
         "TTFT p50": _percentile(firsts, 0.5),
         "TTFT p99": _percentile(firsts, 0.99),
-        "ITL p50": _percentile(fleet.gaps, 0.5),
-        "ITL p99": _percentile(fleet.gaps, 0.99),
+        "ITL p50": _percentile(gaps, 0.5),
+        "ITL p99": _percentile(gaps, 0.99),
     }
 
 

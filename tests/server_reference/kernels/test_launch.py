@@ -206,7 +206,8 @@ def test_what_is_recorded_is_for_the_chip_that_is_asked_for():
 def test_the_interpreter_launches_everything():
     """In a process of its own: an interpreter that was imported stays one."""
     code = (
-        "import torch; from tests.server_reference.kernels import sample_kernels as s, sample_rows as r;"
+        "import torch; from tests.server_reference.kernels import sample_kernels as s;"
+        "from tests.server_reference.kernels import sample_rows as r;"
         "from server_reference.kernels.launch import launch; x = torch.ones(5);"
         "launch(s._scale_kernel, (1,), (x, x.clone(), 5, 2.5), r.SCALE.configuration);"
         "print(x.tolist())"
