@@ -105,9 +105,7 @@ def test_a_trace_is_read_as_azure_publishes_them(tmp_path):
 def test_more_gpus_serve_the_same_requests_sooner():
     arrivals = [Arrival(0.0, 100, 10)] * 32
 
-    ends = {
-        gpus: max(one.last for one in a_fleet(gpus=gpus).serve(arrivals)) for gpus in (1, 4)
-    }
+    ends = {gpus: max(one.last for one in a_fleet(gpus=gpus).serve(arrivals)) for gpus in (1, 4)}
 
     assert ends[4] < ends[1] / 3
 
