@@ -192,7 +192,9 @@ def _draw(config: ModelConfig, batch: Batch) -> None:
         masks=Masks(_on_meta(rows, dtype=int32), _on_meta(rows, -(-vocab_size // 32), dtype=int32)),
     )
     draw_tokens(logits, draws)
-    history, one_each = (_on_meta(*shape, dtype=int32) for shape in ((rows, batch.num_extra), (rows,)))
+    history, one_each = (
+        _on_meta(*shape, dtype=int32) for shape in ((rows, batch.num_extra), (rows,))
+    )
     follow(history, one_each, one_each, one_each, num_drafts=8)
 
 
@@ -217,7 +219,7 @@ def strays(count: int, seed: int = 0) -> dict[Row, str]:
             for _ in range(count):
                 batch = _any_batch(draw)
                 beyond = [row for row in launches(kind, target, batch) if row not in known]
-                found |= {row: f"{kind.name} on {target}, {batch}" for row in beyond}
+                found |= dict.fromkeys(beyond, f"{kind.name} on {target}, {batch}")
     return found
 
 

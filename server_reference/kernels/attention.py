@@ -19,7 +19,8 @@ __all__ = ["Split", "paged_attention", "split_parts"]
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 _FLOATS_OF_8_BITS = (torch.float8_e4m3fn, torch.float8_e4m3fnuz)
 _MAX_TILES = 65_535  # a grid's second dimension
-_SPLITS_AT_ONCE = 16
+_MERGE = Configuration(constants=(("BLOCK_D", 256), ("BLOCK_S", 16)))
+"""One row for all heads: parts are few, and lanes of none cost nothing that memory does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,8 @@ def paged_attention(
         _attend(inputs, out, model, tiles.decode, factors, range(num_decodes), 1, split)
     others = range(num_decodes, len(context_lens))
     if others:
-        _attend(inputs, out, model, tiles.prefill, factors, others, max_query_len, None)
+        # As if none had one token: the kernel for decodes is compiled for other tiles.
+        _attend(inputs, out, model, tiles.prefill, factors, others, max(max_query_len, 2), None)
 
 
 class _Inputs(NamedTuple):
@@ -162,7 +164,7 @@ def _attend(
     """Attend for the sequences `seqs`, none of which has more than `max_query_len` tokens."""
     q, k_cache, _, block_table, query_start, context_lens = inputs
     tokens = max(tile.rows // model.group, 1)
-    is_one_tile = max_query_len <= tokens
+    is_one_tile = max_query_len == 1
     num_tiles = len(seqs) if is_one_tile else len(q) // tokens + len(seqs)
     if num_tiles > _MAX_TILES:
         raise ValueError(
@@ -175,15 +177,16 @@ def _attend(
     launch(
         attention_kernel,
         (k_cache.shape[2], num_tiles, num_splits),
-        (into, *inputs, seqs.start, seqs.stop, *strides, *factors, share),
+        (into, *inputs, model.group, seqs.start, seqs.stop, *strides, *factors, share),
         _attention(model, tile, is_one_tile=is_one_tile, is_split=split is not None),
     )
     if split is not None:
         launch(
             merge_kernel,
             (q.shape[1], len(seqs)),
-            (out, into, query_start, context_lens, num_splits, out.stride(0), factors[1], share),
-            _merge(model, tile),
+            (out, into, query_start, context_lens, num_splits, out.stride(0), factors[1], share)
+            + (tile.keys, model.window, model.head_dim),
+            _MERGE,
         )
 
 
@@ -193,7 +196,6 @@ def _attention(model: _Model, tile: Tile, *, is_one_tile: bool, is_split: bool) 
     constants = {
         "HEAD_DIM": model.head_dim,
         "BLOCK_SIZE": model.block_size,
-        "GROUP": model.group,
         "BLOCK_M": rows,
         "BLOCK_N": tile.keys,
         "ONE_TILE": is_one_tile,
@@ -205,17 +207,6 @@ def _attention(model: _Model, tile: Tile, *, is_one_tile: bool, is_split: bool) 
     return Configuration(
         constants=tuple(constants.items()), num_warps=tile.num_warps, num_stages=tile.num_stages
     )
-
-
-@cache
-def _merge(model: _Model, tile: Tile) -> Configuration:
-    constants = {
-        "HEAD_DIM": model.head_dim,
-        "BLOCK_N": tile.keys,
-        "BLOCK_S": _SPLITS_AT_ONCE,
-        "WINDOW": model.window,
-    }
-    return Configuration(constants=tuple(constants.items()))
 
 
 def _check(faults: Iterable[str]) -> None:

@@ -19,7 +19,7 @@ PART_EXTRA = tl.constexpr(16)
 _LOWEST = tl.constexpr(-1e30)  # below every score, and not infinite: infinities subtract to NaN
 
 
-@triton.jit(do_not_specialize=["first_seq", "end_seq", "max_blocks", "split_tokens"])
+@triton.jit(do_not_specialize=["group", "first_seq", "end_seq", "max_blocks", "split_tokens"])
 def attention_kernel(
     out_ptr,  # [num_tokens, num_q_heads, head_dim]; SPLIT: what `merge_kernel` reads
     q_ptr,  # [num_tokens, num_q_heads, head_dim]
@@ -28,6 +28,7 @@ def attention_kernel(
     block_table_ptr,  # [num_seqs, max_blocks]
     query_start_ptr,  # [num_seqs + 1]
     context_lens_ptr,  # [num_seqs]
+    group,  # query heads per KV head
     first_seq,  # the launch is for the sequences from here
     end_seq,  # to here
     max_blocks,
@@ -38,7 +39,6 @@ def attention_kernel(
     split_tokens,  # keys of a split; 0: an even share
     HEAD_DIM: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,  # tokens per KV block
-    GROUP: tl.constexpr,  # query heads per KV head
     BLOCK_M: tl.constexpr,  # rows of a query tile
     BLOCK_N: tl.constexpr,  # keys of a KV tile
     ONE_TILE: tl.constexpr,  # a query tile holds all new tokens of any sequence
@@ -49,11 +49,11 @@ def attention_kernel(
 ):
     """One program per (KV head, query tile, split). Rows are tokens × heads of the group."""
     lens = (query_start_ptr, context_lens_ptr)
-    seq, tile = _find_tile(lens, first_seq, end_seq, BLOCK_M // GROUP, ONE_TILE)
+    seq, tile = _find_tile(lens, first_seq, end_seq, BLOCK_M // group, ONE_TILE)
     span = _find_keys(tile, split_tokens, BLOCK_N, WINDOW)
     if span[1] >= span[3]:
         return
-    q, rows = _load_queries(q_ptr, tile, stride_q, HEAD_DIM, GROUP, BLOCK_M, UPCAST)
+    q, rows = _load_queries(q_ptr, tile, stride_q, group, HEAD_DIM, BLOCK_M, UPCAST)
     queries = (q, rows[2], score_factor)
     head = tl.program_id(0) * HEAD_DIM
     cache = (k_cache_ptr + head, v_cache_ptr + head, block_table_ptr + seq * max_blocks)
@@ -62,29 +62,32 @@ def attention_kernel(
 
 
 @triton.jit
-def _find_tile(lens, first_seq, end_seq, TOKENS: tl.constexpr, ONE_TILE: tl.constexpr):
-    """A sequence, and of a tile of it: first token, its position, how many (0 or less: none)."""
+def _find_tile(lens, first_seq, end_seq, most, ONE_TILE: tl.constexpr):
+    """A sequence, and of a tile of it: first token, its position, how many (0 or less: none).
+
+    A tile has `most` tokens at most.
+    """
     query_start_ptr, context_lens_ptr = lens
     # The longest contexts first, so that short ones fill up what they leave.
     tile = tl.num_programs(1) - 1 - tl.program_id(1)
     seq, begin = first_seq + tile, 0
     if not ONE_TILE:
-        # The tiles of sequence i start at `tokens before it // TOKENS + i`: one too many at most.
+        # The tiles of sequence i start at `tokens before it // most + i`: one too many at most.
         seq, stop = first_seq, end_seq
         zero = tl.load(query_start_ptr + first_seq)
         while stop - seq > 1:
             middle = (seq + stop) // 2
             tokens = tl.load(query_start_ptr + middle) - zero
-            if tokens // TOKENS + middle - first_seq <= tile:
+            if tokens // most + middle - first_seq <= tile:
                 seq = middle
             else:
                 stop = middle
         tokens = tl.load(query_start_ptr + seq) - zero
-        begin = (tile - (tokens // TOKENS + seq - first_seq)) * TOKENS
+        begin = (tile - (tokens // most + seq - first_seq)) * most
     start = tl.load(query_start_ptr + seq)
     query_len = tl.load(query_start_ptr + seq + 1) - start
     position = tl.load(context_lens_ptr + seq) - query_len + begin
-    return seq, (start + begin, position, tl.minimum(query_len - begin, TOKENS))
+    return seq, (start + begin, position, tl.minimum(query_len - begin, most))
 
 
 @triton.jit
@@ -101,15 +104,15 @@ def _find_keys(tile, split_tokens, BLOCK_N: tl.constexpr, WINDOW: tl.constexpr):
 
 
 @triton.jit
-def _shares(position, end, split_tokens, num_splits, BLOCK_N: tl.constexpr, WINDOW: tl.constexpr):
+def _shares(position, end, split_tokens, num_splits, block, window):
     """The first key that is seen from `position`; where splits begin, and how long they are."""
     low = 0
-    if WINDOW:
-        low = tl.maximum(position - WINDOW + 1, 0)
-    base = low // BLOCK_N * BLOCK_N
+    if window:
+        low = tl.maximum(position - window + 1, 0)
+    base = low // block * block
     share = split_tokens
     if split_tokens == 0:
-        share = tl.cdiv(tl.cdiv(end - base, num_splits), BLOCK_N) * BLOCK_N
+        share = tl.cdiv(tl.cdiv(end - base, num_splits), block) * block
     return low, base, share
 
 
@@ -118,8 +121,8 @@ def _load_queries(
     q_ptr,
     tile,
     stride_q,
+    group,
     HEAD_DIM: tl.constexpr,
-    GROUP: tl.constexpr,
     BLOCK_M: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
@@ -130,10 +133,10 @@ def _load_queries(
     token, position, num_tokens = tile
     rows = tl.arange(0, BLOCK_M)
     # int64: a large batch of many heads has over 2**31 elements.
-    tokens = (token + rows // GROUP).to(tl.int64)
-    heads = tl.program_id(0) * GROUP + rows % GROUP
-    positions = position + tl.minimum(rows // GROUP, num_tokens - 1)
-    is_real = rows // GROUP < num_tokens
+    tokens = (token + rows // group).to(tl.int64)
+    heads = tl.program_id(0) * group + rows % group
+    positions = position + tl.minimum(rows // group, num_tokens - 1)
+    is_real = rows // group < num_tokens
     dims = tl.arange(0, triton.next_power_of_2(HEAD_DIM))
     pointers = q_ptr + (tokens * stride_q + heads * HEAD_DIM)[:, None] + dims[None, :]
     q = tl.load(pointers, mask=is_real[:, None] & (dims < HEAD_DIM)[None, :], other=0.0)
@@ -270,7 +273,7 @@ def _store(
         tl.store(pointers, acc * (value_factor / mass)[:, None], mask=mask)
 
 
-@triton.jit(do_not_specialize=["num_splits", "split_tokens"])
+@triton.jit(do_not_specialize=["num_splits", "split_tokens", "block", "window", "head_dim"])
 def merge_kernel(
     out_ptr,  # [num_tokens, num_q_heads, head_dim]
     parts_ptr,  # [num_tokens, num_q_heads, num_splits, head_dim + PART_EXTRA]
@@ -279,11 +282,12 @@ def merge_kernel(
     num_splits,
     stride_out,  # elements from one token to the next
     value_factor,
-    split_tokens,  # as the parts were made with; so BLOCK_N and WINDOW
-    HEAD_DIM: tl.constexpr,
-    BLOCK_N: tl.constexpr,
+    split_tokens,  # as the parts were made with, and what follows
+    block,  # keys of a KV tile
+    window,
+    head_dim,
+    BLOCK_D: tl.constexpr,  # at least head_dim
     BLOCK_S: tl.constexpr,  # splits taken together
-    WINDOW: tl.constexpr,
 ):
     """One program per (query head, sequence)."""
     seq, head = tl.program_id(1), tl.program_id(0)
@@ -291,27 +295,27 @@ def merge_kernel(
     if tl.load(query_start_ptr + seq + 1) <= token:
         return
     end = tl.load(context_lens_ptr + seq)
-    _, base, share = _shares(end - 1, end, split_tokens, num_splits, BLOCK_N, WINDOW)
-    row_ptr = parts_ptr + (token * tl.num_programs(0) + head) * num_splits * (HEAD_DIM + PART_EXTRA)
-    acc, mass = _merge(row_ptr, tl.cdiv(end - base, share), HEAD_DIM, BLOCK_S)
-    dims = tl.arange(0, triton.next_power_of_2(HEAD_DIM))
-    out_ptr += token * stride_out + head * HEAD_DIM
-    tl.store(out_ptr + dims, acc * (value_factor / mass), mask=dims < HEAD_DIM)
+    _, base, share = _shares(end - 1, end, split_tokens, num_splits, block, window)
+    row_ptr = parts_ptr + (token * tl.num_programs(0) + head) * num_splits * (head_dim + PART_EXTRA)
+    acc, mass = _merge(row_ptr, tl.cdiv(end - base, share), head_dim, BLOCK_D, BLOCK_S)
+    dims = tl.arange(0, BLOCK_D)
+    out_ptr += token * stride_out + head * head_dim
+    tl.store(out_ptr + dims, acc * (value_factor / mass), mask=dims < head_dim)
 
 
 @triton.jit
-def _merge(row_ptr, num_parts, HEAD_DIM: tl.constexpr, BLOCK_S: tl.constexpr):
+def _merge(row_ptr, num_parts, head_dim, BLOCK_D: tl.constexpr, BLOCK_S: tl.constexpr):
     """Weighted sum of values `[head_dim]` and sum of weights, in an order that is the row's own."""
-    dims = tl.arange(0, triton.next_power_of_2(HEAD_DIM))
+    dims = tl.arange(0, BLOCK_D)
     acc = tl.zeros(dims.shape, dtype=tl.float32)
     top, mass = tl.full([1], _LOWEST, tl.float32), tl.zeros([1], tl.float32)
     for first in range(0, num_parts, BLOCK_S):
         parts = first + tl.arange(0, BLOCK_S)
         is_real = parts < num_parts
-        pointers = row_ptr + parts * (HEAD_DIM + PART_EXTRA)
-        tops = tl.load(pointers + HEAD_DIM, mask=is_real, other=_LOWEST)
-        masses = tl.load(pointers + HEAD_DIM + 1, mask=is_real, other=0.0)
-        mask = is_real[:, None] & (dims < HEAD_DIM)[None, :]
+        pointers = row_ptr + parts * (head_dim + PART_EXTRA)
+        tops = tl.load(pointers + head_dim, mask=is_real, other=_LOWEST)
+        masses = tl.load(pointers + head_dim + 1, mask=is_real, other=0.0)
+        mask = is_real[:, None] & (dims < head_dim)[None, :]
         sums = tl.load(pointers[:, None] + dims[None, :], mask=mask, other=0.0)  # [BLOCK_S, dims]
         new_top = tl.maximum(top, tl.max(tops, 0))
         weights, fade = tl.exp2(tops - new_top), tl.exp2(top - new_top)

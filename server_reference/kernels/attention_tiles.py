@@ -76,10 +76,11 @@ _PREFILL = {
     ("sm_90", 64): Tile(128, 128, 8, 2),
     ("sm_90", 128): Tile(128, 64, 8, 3),
     ("sm_90", 256): Tile(128, 32, 8, 2),
-    # B200. Sums are in tensor memory, but scores pass through registers: 128 × 128 spills.
+    # B200. Sums are in tensor memory, but scores pass through registers: 128 × 128 spills, and
+    # so does a window at 256 elements in 2 stages.
     ("sm_100", 64): Tile(128, 64, 8, 3),
     ("sm_100", 128): Tile(128, 64, 8, 3),
-    ("sm_100", 256): Tile(128, 32, 8, 2),
+    ("sm_100", 256): Tile(128, 32, 8, 3),
     # MI300X. At most 256 of 512 registers up to 128 elements, so that two waves share a SIMD.
     ("gfx942", 64): Tile(128, 64, 4, 2),
     ("gfx942", 128): Tile(128, 32, 4, 2),

@@ -11,6 +11,8 @@ from .launch import Configuration, launch
 
 __all__ = ["add_and_normalise"]
 
+_LEAST_BLOCK = 2048
+"""One compiled kernel is for all rows up to it."""
 _WARPS = ((2048, 4), (4096, 8), (2**31, 16))
 """Warps for rows up to so many values. Model: 8 to 16 values a thread are one or two loads of 16
 bytes from each row and leave registers for all of it, as it is read once and kept."""
@@ -52,11 +54,13 @@ def add_and_normalise(
     _check(x, weight, added, post_weight)
     num_tokens, hidden = x.shape
     normed = torch.empty_like(x, dtype=dtype)
-    block = triton.next_power_of_2(hidden)
+    block = max(triton.next_power_of_2(hidden), _LEAST_BLOCK)
     launch(
         _norm_kernel,
         (num_tokens,),
-        (normed, x, added, weight, post_weight, hidden, eps),
+        # Where nothing is added, any rows will do: no kernel is compiled for that alone.
+        (normed, x, normed if added is None else added, weight, post_weight)
+        + (added is not None, hidden, eps),
         Configuration(
             constants=(("BLOCK", block),),
             num_warps=next(warps for most, warps in _WARPS if block <= most),
@@ -85,9 +89,10 @@ def _check(x: Tensor, weight: Tensor, added: Tensor | None, post_weight: Tensor 
 def _norm_kernel(
     normed_ptr,  # [num_tokens, hidden]
     x_ptr,  # [num_tokens, hidden]
-    added_ptr,  # [num_tokens, hidden], or None
+    added_ptr,  # [num_tokens, hidden]
     weight_ptr,  # [hidden]
     post_weight_ptr,  # [hidden], or None
+    is_added,
     hidden,
     eps,
     BLOCK: tl.constexpr,  # hidden, as a power of 2
@@ -98,7 +103,7 @@ def _norm_kernel(
     # int64: a long batch of a wide model has over 2**31 values.
     row = tl.program_id(0).to(tl.int64) * hidden
     x = tl.load(x_ptr + row + offs, mask=inside, other=0.0)  # [BLOCK]
-    if added_ptr is not None:
+    if is_added:
         added = tl.load(added_ptr + row + offs, mask=inside, other=0.0).to(tl.float32)
         if post_weight_ptr is not None:
             added = _normalise(added, post_weight_ptr + offs, inside, hidden * eps)

@@ -11,6 +11,8 @@ from .launch import Configuration, launch
 
 __all__ = ["rotate_and_store"]
 
+_LEAST_GROUP = 4
+"""Query heads of a KV head: one compiled kernel is for all groups up to it."""
 _VALUES_PER_WARP = 1024
 """Of the heads that one program turns. Model: one warp, as a second one would leave two bytes a
 thread of a key; from 32 values a thread on registers run short."""
@@ -77,19 +79,21 @@ def rotate_and_store(
     if is_fp8:
         caches = [cache.view(torch.uint8) for cache in caches]
     weights, places = (bias, q_norm, k_norm), (positions, slots, cos, sin)
+    group = num_q_heads // num_kv_heads
     launch(
         _rotary_kernel,
         (len(qkv), num_kv_heads),
-        (q, *caches, qkv, *weights, *places, head_dim * eps, 1.0 / k_scale, 1.0 / v_scale),
-        _configuration(num_q_heads // num_kv_heads, head_dim, is_fp8),
+        (q, *caches, qkv, *weights, *places, group, head_dim * eps, 1.0 / k_scale, 1.0 / v_scale),
+        _configuration(group, head_dim, is_fp8),
     )
     return q
 
 
 def _configuration(group: int, head_dim: int, is_fp8: bool) -> Configuration:
-    values = triton.next_power_of_2(group) * triton.next_power_of_2(head_dim)
+    block = max(triton.next_power_of_2(group), _LEAST_GROUP)
+    values = block * triton.next_power_of_2(head_dim)
     return Configuration(
-        constants=(("GROUP", group), ("HEAD_DIM", head_dim), ("FP8", is_fp8)),
+        constants=(("BLOCK_G", block), ("HEAD_DIM", head_dim), ("FP8", is_fp8)),
         num_warps=min(max(values // _VALUES_PER_WARP, 1), 4),
     )
 
@@ -139,7 +143,7 @@ def _check_weights(
             raise ValueError(f"{name} must be [{head_dim}] and fp32, not {[*norm.shape]}")
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["group"])
 def _rotary_kernel(
     q_ptr,  # [num_tokens, num_q_heads, head_dim]
     k_cache_ptr,  # [num_slots, num_kv_heads, head_dim]
@@ -152,33 +156,34 @@ def _rotary_kernel(
     slots_ptr,  # [num_tokens]
     cos_ptr,  # [max_context, head_dim]
     sin_ptr,  # [max_context, head_dim]
+    group,  # query heads per KV head
     least,  # added to the sum of a head's squares
     k_factor,
     v_factor,
-    GROUP: tl.constexpr,  # query heads per KV head
+    BLOCK_G: tl.constexpr,  # at least group
     HEAD_DIM: tl.constexpr,
     FP8: tl.constexpr,
 ):
     # One program per (token, KV head). Heads are in halves: (i, i + head_dim / 2) turn together.
     token = tl.program_id(0).to(tl.int64)
     kv_head, num_kv_heads = tl.program_id(1), tl.num_programs(1)
-    row = qkv_ptr + token * (GROUP + 2) * num_kv_heads * HEAD_DIM
-    dims, queries = _halves(HEAD_DIM), tl.arange(0, triton.next_power_of_2(GROUP))
-    q_heads = (kv_head * GROUP + queries)[:, None]  # [GROUP, 1]
-    mask = (queries < GROUP)[:, None] & (dims < HEAD_DIM // 2)
+    row = qkv_ptr + token * (group + 2) * num_kv_heads * HEAD_DIM
+    dims, queries = _halves(HEAD_DIM), tl.arange(0, BLOCK_G)
+    q_heads = (kv_head * group + queries)[:, None]  # [BLOCK_G, 1]
+    mask = (queries < group)[:, None] & (dims < HEAD_DIM // 2)
     cos, sin = _angles(cos_ptr, sin_ptr, tl.load(positions_ptr + token), dims, HEAD_DIM)
     low, high = _load(row, bias_ptr, q_heads, dims, mask, HEAD_DIM)
     low, high = _turn(low, high, q_norm_ptr, dims, cos, sin, least, HEAD_DIM)
-    rows = q_ptr + (token * num_kv_heads * GROUP + q_heads) * HEAD_DIM
+    rows = q_ptr + (token * num_kv_heads * group + q_heads) * HEAD_DIM
     _store(rows, low, high, dims, mask, HEAD_DIM, False)
     slot = tl.load(slots_ptr + token)
     if slot < 0:
         return
     mask, place = dims < HEAD_DIM // 2, (slot * num_kv_heads + kv_head) * HEAD_DIM
-    low, high = _load(row, bias_ptr, GROUP * num_kv_heads + kv_head, dims, mask, HEAD_DIM)
+    low, high = _load(row, bias_ptr, group * num_kv_heads + kv_head, dims, mask, HEAD_DIM)
     low, high = _turn(low, high, k_norm_ptr, dims, cos, sin, least, HEAD_DIM)
     _store(k_cache_ptr + place, low * k_factor, high * k_factor, dims, mask, HEAD_DIM, FP8)
-    low, high = _load(row, bias_ptr, (GROUP + 1) * num_kv_heads + kv_head, dims, mask, HEAD_DIM)
+    low, high = _load(row, bias_ptr, (group + 1) * num_kv_heads + kv_head, dims, mask, HEAD_DIM)
     _store(v_cache_ptr + place, low * v_factor, high * v_factor, dims, mask, HEAD_DIM, FP8)
 
 

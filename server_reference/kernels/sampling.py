@@ -32,6 +32,8 @@ _PASS = 2048
 """Tokens that a program which passes over a whole row looks at at a time. Model: 8 KB in flight
 and as many under way; twice of it spills on gfx942, in 8 warps as in 16 on sm_80."""
 _NUM_WARPS = 8
+_LEAST_PEAKS, _LEAST_CHUNKS = 4096, 64
+"""Of a row, as powers of 2: one compiled kernel is for all vocabularies up to 262,144 tokens."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +150,7 @@ def _find_tops(rows: _Rows, params: Tensor | None) -> None:
         top_kernel,
         rows.per_chunk[:1],
         (*its, params, *sizes, _NUM_WANTED),
-        _configuration(BLOCK=rows.block, PEAKS=_power_of_2(rows.num_blocks)),
+        _configuration(BLOCK=rows.block, PEAKS=max(_power_of_2(rows.num_blocks), _LEAST_PEAKS)),
     )
 
 
@@ -170,7 +172,7 @@ def _choose(rows: _Rows, params: Tensor) -> None:
         choose_kernel,
         (num_rows,),
         (*known, masses, scores, tokens, params, vocab_size, num_chunks),
-        _configuration(MOST=_MOST, CHUNKS=_power_of_2(num_chunks)),
+        _configuration(MOST=_MOST, CHUNKS=max(_power_of_2(num_chunks), _LEAST_CHUNKS)),
     )
 
 
@@ -190,7 +192,7 @@ def _settle(rows: _Rows, params: Tensor) -> None:
         settle_kernel,
         (num_rows,),
         (*known, noisy, scores, winners, *whole, vocab_size, num_chunks),
-        _configuration(CHUNK=_PASS, CHUNKS=_power_of_2(num_chunks)),
+        _configuration(CHUNK=_PASS, CHUNKS=max(_power_of_2(num_chunks), _LEAST_CHUNKS)),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from server_reference.kernels import manifest
 from server_reference.kernels.aot_processes import compile_all
-from server_reference.kernels.manifest import TARGETS, rows
+from server_reference.kernels.manifest import TARGETS, Row, rows
 from tests.server_reference.kernels.older_triton import PACKAGES, interpreter
 
 COUNT = 10
@@ -23,16 +23,15 @@ def is_without_torch(kernel):
 
 
 def some_jobs():
-    """Ten rows: of each kernel the first ones, each time for another chip."""
-    seen = {}
-    for at, target in enumerate(TARGETS):
+    """Ten rows: one of each kernel first, every time for another chip."""
+    known: dict[str, list[tuple[str, Row]]] = {}
+    for target in TARGETS:
         for row in rows(target):
             if is_without_torch(row.kernel):
-                seen.setdefault(row.kernel, []).append((target, row))
-    turns = [
-        some[at % len(some) :] + some[: at % len(some)] for at, some in enumerate(seen.values())
-    ]
-    return [job for turn in zip(*turns, strict=False) for job in turn][:COUNT]
+                known.setdefault(row.kernel, []).append((target, row))
+    # The third of a kernel's rows for the third kernel, and so on: not all are for one chip.
+    turned = [jobs[at * 3 % len(jobs) :] + jobs for at, jobs in enumerate(known.values())]
+    return [job for turn in zip(*turned, strict=False) for job in turn][:COUNT]
 
 
 def test_ten_rows_compile_under_an_older_triton():
