@@ -55,12 +55,12 @@ def add_and_normalise(
     num_tokens, hidden = x.shape
     normed = torch.empty_like(x, dtype=dtype)
     block = max(triton.next_power_of_2(hidden), _LEAST_BLOCK)
+    # Where nothing is added, any rows will do: no kernel is compiled for that alone.
+    rows = normed, x, normed if added is None else added
     launch(
         _norm_kernel,
         (num_tokens,),
-        # Where nothing is added, any rows will do: no kernel is compiled for that alone.
-        (normed, x, normed if added is None else added, weight, post_weight)
-        + (added is not None, hidden, eps),
+        (*rows, weight, post_weight, added is not None, hidden, eps),
         Configuration(
             constants=(("BLOCK", block),),
             num_warps=next(warps for most, warps in _WARPS if block <= most),

@@ -80,7 +80,7 @@ def test_the_noisiest_of_those_that_can_win(leader):
     """Half of them cannot, and whoever leads stays if none is noisier."""
     scores = torch.randn(COUNT) * 5 - 5
     (hashes,) = noise.token_hashes([7 | 7 << 32], np.arange(COUNT, dtype=np.uint32)[None])
-    noisy = np.where(scores > -5, scores + noise.gumbel_noise(hashes), -np.inf)
+    noisy = np.where(scores > -5, scores.numpy() + noise.gumbel_noise(hashes), -np.inf)
     out = torch.zeros(2)
 
     _noisiest_kernel[(1,)](out, guarded(scores), leader, BLOCK=COUNT)
