@@ -32,6 +32,7 @@ ORDER = """
     kernels/linear kernels/quantized kernels/forms kernels/rope
     kernels/sampler kernels/draw kernels/candidates kernels/noise kernels/whole_rows
     kernels/logit_rules kernels/logprobs
+    kernels/attention kernels/attention_kernels kernels/attention_tiles
     kernels/embedding kernels/norms kernels/rotary kernels/activation
     kernels/sampling kernels/packed_draws kernels/sampling_rules
     kernels/sampling_candidates kernels/sampling_challenge kernels/sampling_noise

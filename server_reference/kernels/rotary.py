@@ -172,16 +172,15 @@ def _rotary_kernel(
     q_heads = (kv_head * group + queries)[:, None]  # [BLOCK_G, 1]
     mask = (queries < group)[:, None] & (dims < HEAD_DIM // 2)
     cos, sin = _angles(cos_ptr, sin_ptr, tl.load(positions_ptr + token), dims, HEAD_DIM)
-    low, high = _load(row, bias_ptr, q_heads, dims, mask, HEAD_DIM)
-    low, high = _turn(low, high, q_norm_ptr, dims, cos, sin, least, HEAD_DIM)
+    low, high = _turned(row, bias_ptr, q_norm_ptr, q_heads, dims, mask, cos, sin, least, HEAD_DIM)
     rows = q_ptr + (token * num_kv_heads * group + q_heads) * HEAD_DIM
     _store(rows, low, high, dims, mask, HEAD_DIM, False)
     slot = tl.load(slots_ptr + token)
     if slot < 0:
         return
     mask, place = dims < HEAD_DIM // 2, (slot * num_kv_heads + kv_head) * HEAD_DIM
-    low, high = _load(row, bias_ptr, group * num_kv_heads + kv_head, dims, mask, HEAD_DIM)
-    low, high = _turn(low, high, k_norm_ptr, dims, cos, sin, least, HEAD_DIM)
+    key = group * num_kv_heads + kv_head
+    low, high = _turned(row, bias_ptr, k_norm_ptr, key, dims, mask, cos, sin, least, HEAD_DIM)
     _store(k_cache_ptr + place, low * k_factor, high * k_factor, dims, mask, HEAD_DIM, FP8)
     low, high = _load(row, bias_ptr, (group + 1) * num_kv_heads + kv_head, dims, mask, HEAD_DIM)
     _store(v_cache_ptr + place, low * v_factor, high * v_factor, dims, mask, HEAD_DIM, FP8)
@@ -213,7 +212,8 @@ def _load(row, bias_ptr, head, dims, mask, HEAD_DIM: tl.constexpr):
 
 
 @triton.jit
-def _turn(low, high, norm_ptr, dims, cos, sin, least, HEAD_DIM: tl.constexpr):
+def _turned(row, bias_ptr, norm_ptr, head, dims, mask, cos, sin, least, HEAD_DIM: tl.constexpr):
+    low, high = _load(row, bias_ptr, head, dims, mask, HEAD_DIM)
     if norm_ptr is not None:
         size = tl.sqrt(tl.sum(low * low + high * high, axis=1, keep_dims=True) + least)
         inside = dims < HEAD_DIM // 2

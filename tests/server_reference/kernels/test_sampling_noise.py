@@ -42,7 +42,7 @@ def _noisiest_kernel(out_ptr, scores_ptr, leader, BLOCK: tl.constexpr):
         scores, offs, scores > -5.0, key, key, leader, 0.0, -1
     )
     tl.store(out_ptr, noisy)
-    tl.store(out_ptr + 1, token.to(tl.float32))
+    tl.store(out_ptr + 1, token)
 
 
 def edges():
