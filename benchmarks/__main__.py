@@ -23,6 +23,7 @@ BENCHMARKS = {
     "budgets": "budgets",
     "numerics": "numerics",
     "engine": "engine",
+    "fleet": "fleet",
 }
 """Each benchmark's name, and the module that runs it."""
 

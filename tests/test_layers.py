@@ -30,7 +30,7 @@ LINES = {
         config core credentials
         downloads kernels kv text
         models
-        checkpoints
+        checkpoints public_models roofline
         engine scripted
         llm processes
         api

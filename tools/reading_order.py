@@ -32,6 +32,13 @@ ORDER = """
     kernels/linear kernels/quantized kernels/forms kernels/rope
     kernels/sampler kernels/draw kernels/candidates kernels/noise kernels/whole_rows
     kernels/logit_rules kernels/logprobs
+    kernels/attention kernels/attention_kernels kernels/attention_tiles
+    kernels/embedding kernels/norms kernels/rotary kernels/activation
+    kernels/sampling kernels/packed_draws kernels/sampling_rules
+    kernels/sampling_candidates kernels/sampling_challenge kernels/sampling_noise
+    kernels/ngram
+    kernels/launch kernels/manifest
+    kernels/aot kernels/aot_processes kernels/aot_worker kernels/aot_report
     text/tokenizer text/control_tokens text/chat_template text/detokenizer text/grammar
     checkpoints/load checkpoints/registry checkpoints/tiny checkpoints/families checkpoints/errors
     checkpoints/gguf checkpoints/gguf_blocks checkpoints/gguf_models

@@ -94,6 +94,9 @@ def _draw(logits: Tensor, rows: Sequence[int], blocks: Blocks, draws: Sequence[D
     values, ids = blocks.top(_NUM_CANDIDATES)
     scales = np.array([1.0 / its.temperature for its in params], np.float32)
     scores: Scores = (values - values[:, :1]) * scales[:, None]
+    if ((scores[:, 1:] == scores[:, :-1]) & (ids[:, 1:] < ids[:, :-1])).any():
+        order = np.lexsort((ids, -scores))  # scores are equal that logits were not
+        scores, ids = np.take_along_axis(scores, order, 1), np.take_along_axis(ids, order, 1)
     whole = WholeRows(logits.shape[-1])
 
     def row(at: int) -> Row:

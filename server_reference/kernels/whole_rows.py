@@ -90,15 +90,15 @@ def _best_kept(
     """Of `ids`, which ascend and none of which `min_p` drops, the noisiest that is kept."""
     if not len(ids):
         return None
+    order = np.argsort(-scores[ids], kind="stable")
+    ids, noisy = ids[order], noisy[order]
     first = int(ids[noisy.argmax()])
     if _keeps(scores, first, params, total):
         return first
-    order = np.argsort(-scores[ids], kind="stable")
     num_kept = bisect_left(
-        order.tolist(), True, key=lambda at: not _keeps(scores, int(ids[at]), params, total)
+        ids.tolist(), True, key=lambda token: not _keeps(scores, token, params, total)
     )
-    kept = order[:num_kept]
-    return int(ids[kept[noisy[kept].argmax()]]) if num_kept else None
+    return int(ids[noisy[:num_kept].argmax()]) if num_kept else None
 
 
 def _keeps(scores: Scores, token: int, params: SamplingParams, total: float) -> bool:

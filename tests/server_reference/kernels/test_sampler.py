@@ -122,6 +122,20 @@ def test_min_p_keeps_what_is_as_likely_as_its_share_of_the_likeliest():
     torch.testing.assert_close(shares, torch.tensor([0.625, 0.375, 0.0]), atol=0.03, rtol=0)
 
 
+def test_scores_that_rounding_makes_equal_go_by_id():
+    """Though their logits differ: a whole row, and a device, look at the scores."""
+    logits, scale = torch.full((1000,), -50.0), np.float32(1 / 1.5)
+    chain = np.float32(-1.75) + np.arange(64, dtype=np.float32) * np.float32(2**-23)
+    at = int(np.flatnonzero(np.diff(chain * scale) == 0)[0])
+    logits[[0, 1, 2]] = torch.tensor([0.0, *chain[at : at + 2]])
+
+    shares = drawn(logits.tolist(), 50, top_k=2, temperature=1.5)
+
+    assert chain[at] < chain[at + 1]
+    assert shares[1] > 0
+    assert shares[2] == 0
+
+
 PARAMS = [
     pytest.param({}, id="everything"),
     pytest.param({"temperature": 3.0}, id="hot"),
