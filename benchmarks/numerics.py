@@ -109,11 +109,14 @@ def _log_probabilities(transformer: Any, ids: list[int], kv: str, *, rows: int) 
     """Of every next token at every place, `[tokens, vocab_size]`; `rows` tokens in each step."""
     import torch
 
+    from server_reference.kernels.heads import by_heads
+
     attend = _attend("float32" if kv == "fp32" else "bfloat16")
     found = []
     for start in range(0, len(ids), rows):
         some = torch.tensor(ids[start : start + rows])
-        hidden = transformer.hidden(some, torch.arange(start, start + len(some)), attend)
+        positions = torch.arange(start, start + len(some))
+        hidden = transformer.hidden(some, positions, by_heads(attend))
         found.append(transformer.logits(hidden).log_softmax(-1))
     return torch.cat(found)
 

@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-__all__ = ["EngineConfig", "Numerics", "Quantization", "WeightType"]
+__all__ = ["Device", "EngineConfig", "KvType", "Numerics", "Quantization", "WeightType"]
 
+Device = Literal["auto", "cpu", "cuda"]
 WeightType = Literal["bf16", "fp32"]
+KvType = Literal["auto", "fp8"]
 Numerics = Literal["fast", "deterministic"]
 Quantization = Literal["int8", "int4"]
 
@@ -29,9 +31,18 @@ _MOST = {
     "seed": 2**63 - 1,
 }
 _LEAST = {"lookahead": 0, "num_draft_tokens": 0, "traced_steps": 0, "seed": 0}
-_OPTIONAL = ("max_context", "num_blocks", "kv_memory_bytes", "max_queued_tokens", "max_queue_wait")
+_OPTIONAL = (
+    "max_context",
+    "num_blocks",
+    "kv_memory_bytes",
+    "max_queued_tokens",
+    "max_queue_wait",
+    "lookahead",
+)
 _CHOICES = {
+    "device": get_args(Device),
     "dtype": get_args(WeightType),
+    "kv_dtype": get_args(KvType),
     "numerics": get_args(Numerics),
     "quantize": (None, *get_args(Quantization)),
 }
@@ -49,7 +60,8 @@ class EngineConfig:
         block_size: Tokens per KV block.
         num_blocks: KV blocks in the pool; `None` derives them from `kv_memory_bytes`.
         kv_memory_bytes: Memory for keys and values when `num_blocks` is `None`; `None`
-            takes half of what is free, at most 4 GiB.
+            takes half of what is free, at most 4 GiB; on a GPU all that weights and the
+            largest step leave.
         max_num_seqs: Sequences that run at once; at most half as many as a step has tokens.
         max_step_tokens: Token budget of one step, decodes and prefills together.
         max_prefill_share: Tokens of one step that a single sequence may take, so that
@@ -64,10 +76,13 @@ class EngineConfig:
         prefix_caching: Whether a prompt's beginning is looked for among computed blocks.
         static_batching: Start sequences only when none runs, as engines did before
             continuous batching; for comparison.
-        lookahead: 1 schedules a step before the tokens of the one before are known.
+        lookahead: 1 schedules a step before the tokens of the one before are known; `None`
+            does so on a GPU.
         num_draft_tokens: Tokens that n-gram lookup may propose for one sequence and step;
             0 turns speculation off.
+        device: `auto` takes a GPU where there is one; `cuda` names AMD's too.
         dtype: Type of unquantised weights and of the KV cache. `fp32` is the exact one.
+        kv_dtype: `fp8` halves the KV cache; on a GPU only.
         numerics: `fast`, or `deterministic`: a sequence's numbers do not depend on what
             else is in the batch, at some cost.
         quantize: Quantise the weights of a file that holds them unquantised.
@@ -92,9 +107,11 @@ class EngineConfig:
     watermark: float = 0.01
     prefix_caching: bool = True
     static_batching: bool = False
-    lookahead: int = 0
+    lookahead: int | None = None
     num_draft_tokens: int = 0
+    device: Device = "auto"
     dtype: WeightType = "bf16"
+    kv_dtype: KvType = "auto"
     numerics: Numerics = "fast"
     quantize: Quantization | None = None
     one_copy: bool = False

@@ -129,13 +129,12 @@ def _heads(config: ModelConfig, kind: Kind, batch: Batch) -> tuple[Tensor, Tenso
     qkv = _on_meta(batch.num_tokens, heads * config.head_dim, dtype=kind.dtype)
     cache = _on_meta(1000, _BLOCK_SIZE, config.num_kv_heads, config.head_dim, dtype=kind.kv_dtype)
     places = _on_meta(batch.num_tokens, dtype=torch.int64)
-    angles = _on_meta(config.max_context, config.head_dim, dtype=torch.float32)
+    angles = _on_meta(batch.num_tokens, 1, config.head_dim, dtype=torch.float32)
     norm = _on_meta(config.head_dim, dtype=torch.float32) if config.qk_norm else None
     q = rotate_and_store(
         qkv,
         cache,
         cache,
-        positions=places,
         slots=places,
         cos=angles,
         sin=angles,

@@ -14,6 +14,7 @@ from server_reference.checkpoints.load import LoadedModel
 from server_reference.config import EngineConfig
 from server_reference.core import GenerateRequest, SamplingParams, SequenceUpdate
 from server_reference.engine.engine import Engine
+from server_reference.kernels import eager
 
 from ..engine_peers.ours import loaded
 
@@ -125,14 +126,14 @@ class _NoAttention:
         context = batch.context_lens.tolist()
         self._clock.now += self._cost(list(zip(new, context, strict=True)))
 
-    def __call__(self, layer: int, q: Any, k: Any, v: Any) -> Any:
+    def __call__(self, layer: int, qkv: Any, heads: Any, cos: Any, sin: Any) -> Any:
         raise AssertionError("there is no layer")
 
 
 class _NoTransformer:
     """Takes the place of a model: all sequences together write a text, over and over."""
 
-    dtype = torch.bfloat16
+    dtype, device, operations = torch.bfloat16, torch.device("cpu"), eager
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -140,7 +141,7 @@ class _NoTransformer:
         self._one_hot = torch.eye(config.vocab_size)[list(_TEXT)]
         self._at = 0
 
-    def hidden(self, token_ids: Any, positions: Any, attend: Any) -> Any:
+    def hidden(self, token_ids: Any, positions: Any, attend: Any, *, newest: Any = None) -> Any:
         return torch.zeros(len(token_ids), 1)
 
     def logits(self, hidden: Any) -> Any:

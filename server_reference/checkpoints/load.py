@@ -10,11 +10,14 @@ import torch
 from torch import Tensor
 
 from ..config import EngineConfig
+from ..kernels import eager
+from ..kernels.operations import Operations
 from ..kernels.quantized import Form
 from ..models.numerics import (
     asked_forms,
     check_config,
     computes_quantized,
+    device_of,
     linears_of,
     matrices,
     pad_rows,
@@ -72,9 +75,26 @@ def load(config: EngineConfig) -> LoadedModel:
         file = GgufFile(files.gguf)
         model, tokenizer = config_of(file), gguf_tokenizer(file)
         forms, weights = _of_gguf(config, file, model)
+    device = device_of(config)
+    if device.type != "cpu":
+        weights = {name: weight.to(device) for name, weight in weights.items()}
     linears, numerics = linears_of(config, model, weights, forms)
-    transformer = Transformer(model, weights, linears=linears, pad_rows=pad_rows(config))
+    transformer = Transformer(
+        model,
+        weights,
+        linears=linears,
+        pad_rows=pad_rows(config),
+        operations=_operations(device),
+    )
     return LoadedModel(transformer, tokenizer, files.name, numerics)
+
+
+def _operations(device: torch.device) -> Operations:
+    if device.type == "cpu":
+        return eager
+    from ..kernels import fused  # which needs triton
+
+    return fused
 
 
 def _of_folder(

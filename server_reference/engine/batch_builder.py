@@ -7,60 +7,18 @@ does not change from step to step is kept by `Sequence.row`, and only what is ne
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
 from itertools import chain
 from struct import pack
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..attention.batch import Batch
 from .scheduler import Scheduled, Step
 
-__all__ = ["Batch", "BatchBuilder"]
+__all__ = ["BatchBuilder"]
 
 _NOWHERE = -1
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """All sequences of one step, end to end, those with one token first.
-
-    Attributes:
-        token_ids: Input tokens, `[num_tokens]`.
-        positions: Place of each in its sequence, `[num_tokens]`.
-        slots: Where each one's key and value go, `[num_tokens]`.
-        query_start: First row of each sequence, and the end, `[num_seqs + 1]`.
-        context_lens: Tokens in the cache, these included, `[num_seqs]`.
-        targets: Tokens that each sequence is known to have, `[num_seqs]`: those that its prompt
-            still lacks included.
-        block_table: KV blocks of each sequence, `[num_seqs, max_blocks_per_seq]`. Past
-            its last block a row repeats its first one: safe to read, to be masked.
-        rows: `Sequence.row` of each sequence, `[num_seqs]`.
-        owners: Arrival and preemptions of each: while they stay the same, so does what its
-            computed blocks hold.
-        carried: Rows whose token is the one that their sequence sampled last, known or not
-            yet, `[num_carried]`: they hold 0.
-        carried_from: `Sequence.row` of the sequence of each of those.
-        sample_rows: Rows whose logits are needed, `[num_samples]`; a sequence with drafts
-            has one more than it has drafts.
-        sampled: The work whose rows those are, in their order.
-        sampled_from: `Sequence.row` of each of those.
-    """
-
-    token_ids: NDArray[np.int64]
-    positions: NDArray[np.int64]
-    slots: NDArray[np.int64]
-    query_start: NDArray[np.int64]
-    context_lens: NDArray[np.int64]
-    targets: NDArray[np.int64]
-    block_table: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    owners: list[tuple[int, int]]
-    carried: NDArray[np.int64]
-    carried_from: NDArray[np.int64]
-    sample_rows: NDArray[np.int64]
-    sampled: list[Scheduled]
-    sampled_from: NDArray[np.int64]
 
 
 class BatchBuilder:
@@ -104,20 +62,18 @@ class BatchBuilder:
         carries = (lens == 1) & (self._sampled_at[rows] == starts)
         self._sampled_at[rows] = np.where(wanted & (num_drafts == 0), starts + lens, _NOWHERE)
         return Batch(
-            token_ids=_token_ids(entries, query_start, carries),
+            token_ids=_token_ids(entries, query_start, rows, carries),
             positions=positions,
             slots=self._blocks[rows[owner], blocks] * self._block_size + offsets,
+            num_decodes=int((lens == 1).sum()),
             query_start=query_start,
             context_lens=starts + lens,
             targets=targets,
             block_table=self._blocks[rows, :widest],
             rows=rows,
             owners=[(sequence.arrival, sequence.preemptions) for sequence in sequences],
-            carried=query_start[:-1][carries],
-            carried_from=rows[carries],
             sample_rows=_sample_rows(query_start[1:][wanted], 1 + num_drafts[wanted]),
-            sampled=[entries[at] for at in wanted.nonzero()[0].tolist()],
-            sampled_from=rows[wanted],
+            sampled=wanted.nonzero()[0],
         )
 
     def _refresh(self, rows: NDArray[np.int64], tables: list[list[int]]) -> int:
@@ -138,10 +94,14 @@ class BatchBuilder:
 
 
 def _token_ids(
-    entries: Seq[Scheduled], query_start: NDArray[np.int64], carries: NDArray[np.bool_]
+    entries: Seq[Scheduled],
+    query_start: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    carries: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
-    """Tokens that are known or guessed, and 0 for those that are carried."""
-    token_ids = np.zeros(query_start[-1], dtype=np.int64)
+    """Tokens that are known or guessed, and where to find those that are carried."""
+    token_ids = np.empty(query_start[-1], dtype=np.int64)
+    token_ids[query_start[:-1][carries]] = -1 - rows[carries]
     others = (~carries).nonzero()[0].tolist()
     if others:
         at = np.repeat(~carries, np.diff(query_start))

@@ -6,7 +6,12 @@ import logging
 import time
 from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING, TypeAlias
 
+from torch import Tensor
+
+from ..attention.backend import AttentionBackend, PagedCache
+from ..attention.cpu_attention import cpu_attention
 from ..checkpoints.load import LoadedModel
 from ..config import EngineConfig
 from ..core import (
@@ -20,12 +25,11 @@ from ..core import (
 from ..kernels.draw import check_params, check_token_ids
 from ..kv.block_pool import BlockPool
 from ..kv.memory import free_memory
+from ..models.numerics import kv_dtype_of
 from ..models.transformer import Transformer
 from ..text.detokenizer import Detokenizer
 from ..text.grammar import GrammarCompiler
-from .attention_backends import AttentionBackend, PagedCache
 from .batch_builder import BatchBuilder
-from .cpu_attention import cpu_attention
 from .model_runner import Drawn, Flight, LogitsObserver, ModelRunner
 from .output import Output
 from .pacing import PrefillPace
@@ -34,9 +38,14 @@ from .rules import Rules
 from .scheduler import RefusedError, Scheduler, Step
 from .speculation import Speculator
 
+if TYPE_CHECKING:
+    from .graphs import DecodeGraphs  # which needs triton
+
 __all__ = ["Engine", "RefusedError"]
 
 _log = logging.getLogger(__name__)
+
+_Body: TypeAlias = "tuple[AttentionBackend, Callable[[Tensor], DecodeGraphs] | None]"
 
 
 class Engine:
@@ -48,6 +57,7 @@ class Engine:
         clock: Seconds, monotonic.
         on_logits: Sees the logits of every token that is drawn, for tests and tools.
         attention: Takes the place of the device's own, for tests and tools.
+        record: Likewise, of what records steps; see `ModelRunner`.
 
     Attributes:
         failed_steps: Steps in a row that raised.
@@ -64,10 +74,11 @@ class Engine:
         clock: Callable[[], float] = time.monotonic,
         on_logits: LogitsObserver | None = None,
         attention: AttentionBackend | None = None,
+        record: Callable[[Tensor], DecodeGraphs] | None = None,
     ) -> None:
         self._config = config
-        shapes, dtype = model.transformer.config, model.transformer.dtype
-        pool = pool_size(shapes, config, dtype, free=free_memory())
+        shapes = model.transformer.config
+        pool = _pool(model.transformer, config)
         self.notes = [*pool.notes, f"{model.name} is computed in {model.numerics}"]
         self.scheduler = _scheduler(config, pool)
         self.capacity = self.scheduler.capacity
@@ -79,11 +90,15 @@ class Engine:
         )
         self.grammars = GrammarCompiler(model.tokenizer)
         self._rules = Rules(seed=config.seed, eos=self._eos, compile=self.grammars.compile)
-        attention = attention or _attention(model.transformer, config, pool)
-        self._runner = self._make_runner(model.transformer, attention, on_logits)
+        if attention is None:
+            attention, record = _body(model.transformer, config, pool)
+        self._runner = self._make_runner(model.transformer, attention, record, on_logits)
         self._speculator = Speculator(config.num_draft_tokens)
         stretch = config.prefill_stretch
         self._pace = None if stretch is None else PrefillPace(stretch=stretch)
+        lookahead = config.lookahead
+        is_gpu = model.transformer.device.type != "cpu"
+        self._lookahead = is_gpu if lookahead is None else bool(lookahead)
         self._clock = clock
         self._live: dict[Sequence, Output] = {}
         self._ids: dict[str, Sequence] = {}
@@ -96,6 +111,7 @@ class Engine:
         self,
         transformer: Transformer,
         attention: AttentionBackend,
+        record: Callable[[Tensor], DecodeGraphs] | None,
         on_logits: LogitsObserver | None,
     ) -> ModelRunner:
         config = self._config
@@ -111,6 +127,7 @@ class Engine:
             self._rules,
             max_num_seqs=config.max_num_seqs,
             on_logits=on_logits,
+            record=record,
         )
 
     @property
@@ -210,7 +227,7 @@ class Engine:
         self._finish(updates)  # of the step before, while this one runs
         self._runner.sample(flight, needs_host=True)
         self._in_flight = flight
-        if is_guessing or not self._config.lookahead:
+        if is_guessing or not self._lookahead:
             self._finish(updates)
 
     def _finish(self, updates: list[SequenceUpdate]) -> None:
@@ -358,8 +375,27 @@ def _scheduler(config: EngineConfig, pool: PoolSize) -> Scheduler:
     )
 
 
-def _attention(model: Transformer, config: EngineConfig, pool: PoolSize) -> AttentionBackend:
+def _pool(model: Transformer, config: EngineConfig) -> PoolSize:
+    dtype = kv_dtype_of(config, model.dtype)
+    if model.device.type == "cpu":
+        return pool_size(model.config, config, dtype, free=free_memory())
+    from .gpu import free_memory as left
+
+    return pool_size(model.config, config, dtype, free=left(model, config), is_shared=False)
+
+
+def _body(model: Transformer, config: EngineConfig, pool: PoolSize) -> _Body:
+    """Attention on the model's device, and what records its steps."""
     cache = PagedCache(
-        model.config, num_blocks=pool.num_blocks, block_size=config.block_size, dtype=model.dtype
+        model.config,
+        num_blocks=pool.num_blocks,
+        block_size=config.block_size,
+        dtype=kv_dtype_of(config, model.dtype),
+        device=model.device,
     )
-    return cpu_attention(config.numerics, model.config, cache, mirror_tokens=pool.mirror_tokens)
+    if model.device.type == "cpu":
+        mirror = pool.mirror_tokens
+        return cpu_attention(config.numerics, model.config, cache, mirror_tokens=mirror), None
+    from .gpu import body
+
+    return body(model, config, cache, max_context=pool.max_context)

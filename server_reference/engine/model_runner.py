@@ -6,21 +6,28 @@ from collections.abc import Callable, Container, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from math import isnan
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from ..attention.backend import AttentionBackend
+from ..attention.batch import Batch
 from ..core import Sequence, TokenLogprob
 from ..kernels.draw import Draw, waits_for_host
 from ..kernels.logprobs import prompt_logprobs
-from ..kernels.sampler import Sampled, sample
+from ..kernels.sampler import Sampled
+from ..kernels.transfer import Fetched, send
 from ..models.transformer import Transformer
-from .attention_backends import AttentionBackend
-from .batch_builder import Batch, BatchBuilder
+from .batch_builder import BatchBuilder
 from .rules import Rules
 from .scheduler import Scheduled, Step
 from .speculation import num_accepted
+
+if TYPE_CHECKING:
+    from .graphs import DecodeGraphs  # which needs triton
 
 __all__ = ["Drawn", "Flight", "LogitsObserver", "ModelRunner"]
 
@@ -36,6 +43,8 @@ class Flight:
     """A step that was launched: its batch, its logits, and what was drawn from them.
 
     Attributes:
+        sampled: The work that `batch.sampled` says.
+        size: Of the recorded step that it ran as; `None`: it was no such step.
         finite: Which rows of the last layer are numbers, where not every one gets logits.
         prompts: Work whose prompt's logprobs are asked for, and its rows of the last layer.
         drawn: Rows of the logits, and what was drawn from them.
@@ -43,9 +52,11 @@ class Flight:
 
     step: Step
     batch: Batch
-    logits: Tensor | None
-    finite: Tensor | None
-    prompts: list[tuple[Scheduled, Tensor]]
+    sampled: list[Scheduled]
+    logits: Tensor | None = None
+    size: int | None = None
+    finite: Fetched | None = None
+    prompts: list[tuple[Scheduled, Tensor]] = field(default_factory=list)
     drawn: list[tuple[list[int], Sampled]] = field(default_factory=list)
 
 
@@ -77,6 +88,7 @@ class ModelRunner:
         rules: What each row is sampled with.
         max_num_seqs: Rows that sequences may have.
         on_logits: Sees the logits of all tokens that are drawn.
+        record: Records steps of decodes, given where the token that each row drew last is.
     """
 
     def __init__(
@@ -88,56 +100,83 @@ class ModelRunner:
         *,
         max_num_seqs: int,
         on_logits: LogitsObserver | None = None,
+        record: Callable[[Tensor], DecodeGraphs] | None = None,
     ) -> None:
         self._transformer = transformer
         self._attention = attention
         self._builder = builder
         self._rules = rules
         self._on_logits = on_logits
-        self._newest = torch.zeros(max_num_seqs, dtype=torch.int64)  # by row: what it drew last
+        self._device = transformer.device
+        # By row, what it drew last; and a place for what no row drew.
+        self._newest = torch.zeros(max_num_seqs + 1, dtype=torch.int64, device=self._device)
+        self._graphs = None if record is None else record(self._newest)
 
     def launch(self, step: Step) -> Flight:
         """Start a step's forward pass, with tokens that the step before sampled."""
         batch = self._builder.build(step)
+        flight = Flight(step, batch, [step.scheduled[at] for at in batch.sampled.tolist()])
+        if self._graphs is not None:
+            flight.size = self._graphs.size_of(batch)
+            if flight.size is not None:
+                logits = self._graphs.forward(batch, flight.size)
+                flight.logits = logits.clone() if self._outlives(flight) else logits
+                return flight
         self._attention.begin(batch)
         with torch.inference_mode():
-            token_ids = torch.from_numpy(batch.token_ids)
-            if len(batch.carried):
-                carried = self._newest[torch.from_numpy(batch.carried_from)]
-                token_ids[torch.from_numpy(batch.carried)] = carried
             hidden = self._transformer.hidden(
-                token_ids, torch.from_numpy(batch.positions), self._attention
+                self._send(batch.token_ids),
+                self._send(batch.positions),
+                self._attention,
+                newest=self._newest if (batch.token_ids < 0).any() else None,
             )
-            logits = finite = None
-            if batch.sampled:
-                logits = self._transformer.logits(hidden[torch.from_numpy(batch.sample_rows)])
+            if len(batch.sampled):
+                flight.logits = self._transformer.logits(hidden[self._send(batch.sample_rows)])
             if len(batch.sample_rows) < len(hidden):
-                finite = hidden.isfinite().all(-1)
-        return Flight(step, batch, logits, finite, _prompt_rows(step, batch, hidden))
+                flight.finite = Fetched(hidden.isfinite().all(-1))
+        flight.prompts = _prompt_rows(step, batch, hidden)
+        return flight
 
     def sample(self, flight: Flight, *, needs_host: bool) -> None:
         """Draw the tokens of a launched step: of the rows for which all output before them
         must be known on the host, or of the others.
         """
-        if flight.logits is None:
+        logits = flight.logits
+        if logits is None:
             return
         rows: list[int] = []
         draws: list[Draw] = []
         firsts, places, end = [], [], 0
-        for place, entry in enumerate(flight.batch.sampled):
+        for place, entry in enumerate(flight.sampled):
             start, end = end, end + 1 + entry.num_drafts
             if needs_host == waits_for_host(entry.sequence.params):
                 firsts.append(len(rows))
                 places.append(place)
                 rows += range(start, end)
                 draws += self._rules.draws(entry)
-        if rows:
-            is_whole = len(rows) == len(flight.logits)
+        if not rows:
+            return
+        is_whole = len(rows) == len(logits)
+        if flight.size is not None and is_whole and not any(draw.has_rule for draw in draws):
+            assert self._graphs is not None, "it has recorded the step"
+            sampled = self._graphs.sample(logits, flight.batch, flight.size, draws)
+        else:
             with torch.inference_mode():
-                sampled = sample(flight.logits if is_whole else flight.logits[rows], draws)
+                chosen = logits if is_whole else logits[self._send(np.array(rows))]
+                sampled = self._transformer.operations.sample(chosen, draws)
                 # A token that is none ends its sequence: what runs ahead with it is dropped.
-                self._newest[flight.batch.sampled_from[places]] = sampled.tokens[firsts].clamp(0)
-            flight.drawn.append((rows, sampled))
+                owners = flight.batch.rows[flight.batch.sampled[places]]
+                tokens = sampled.tokens[self._send(np.array(firsts))]
+                self._newest.index_copy_(0, self._send(owners), tokens)
+        flight.drawn.append((rows, sampled))
+
+    def _send(self, values: NDArray[np.int64]) -> Tensor:
+        return send(values, self._device)
+
+    def _outlives(self, flight: Flight) -> bool:
+        """Whether logits are looked at when the next step may have taken their place."""
+        asks = any(entry.sequence.params.logprobs is not None for entry in flight.sampled)
+        return asks or self._on_logits is not None
 
     def collect(self, flight: Flight, live: Container[Sequence]) -> list[Drawn]:
         """What a sampled step brought the sequences that are live still.
@@ -155,7 +194,7 @@ class ModelRunner:
         broken = _broken(flight, told)
         drawn: list[Drawn] = []
         end, new = 0, tuple.__new__  # a hot loop
-        for entry in flight.batch.sampled:
+        for entry in flight.sampled:
             sequence, _, _, _, num_drafts, _ = entry
             start, end = end, end + 1 + num_drafts
             if sequence in broken or (sequence not in live and tokens[start] is not None):
@@ -172,7 +211,7 @@ class ModelRunner:
             kept = [one for one in drawn if one.entry.sequence in live]
             owners = [one.entry.sequence for one in kept for _ in one.token_ids]
             rows = [one.row + at for one in kept for at in range(len(one.token_ids))]
-            self._on_logits(owners, flight.logits[rows])
+            self._on_logits(owners, flight.logits[rows].cpu())
         for entry in flight.step.scheduled if len(drawn) < len(flight.step.scheduled) else ():
             sequence, prompt = entry.sequence, told.get(entry.sequence, ())
             if sequence in broken:
@@ -207,8 +246,9 @@ def _prompt_rows(step: Step, batch: Batch, hidden: Tensor) -> list[tuple[Schedul
 def _broken(flight: Flight, told: Mapping[Sequence, Seq[TokenLogprob]]) -> set[Sequence]:
     """Sequences without drafts of which a row, or what is told of the prompt, is no numbers."""
     broken = {one for one, its in told.items() if any(isnan(each.logprob) for each in its)}
-    if flight.finite is not None and not flight.finite.all():
-        (rows,) = (~flight.finite.numpy(force=True)).nonzero()
+    finite = None if flight.finite is None else flight.finite.wait()
+    if finite is not None and not finite.all():
+        (rows,) = (~finite.numpy()).nonzero()
         entries = flight.batch.query_start.searchsorted(rows, side="right") - 1
         found = (flight.step.scheduled[at] for at in set(entries.tolist()))
         broken |= {entry.sequence for entry in found if not entry.num_drafts}

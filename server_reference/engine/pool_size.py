@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
+from ..attention.backend import token_bytes
 from ..config import EngineConfig
 from ..models.transformer import ModelConfig
-from .attention_backends import token_bytes
 
 __all__ = ["PoolSize", "pool_size"]
 
@@ -29,7 +29,12 @@ class PoolSize:
 
 
 def pool_size(
-    model: ModelConfig, config: EngineConfig, dtype: torch.dtype, *, free: int
+    model: ModelConfig,
+    config: EngineConfig,
+    dtype: torch.dtype,
+    *,
+    free: int,
+    is_shared: bool = True,
 ) -> PoolSize:
     """Share memory out between KV blocks and the mirror that decodes read on a CPU.
 
@@ -38,7 +43,9 @@ def pool_size(
     at most 4 GiB; no more blocks are made than `max_num_seqs` whole contexts fill.
 
     Args:
+        dtype: Of keys and values.
         free: Bytes that are free.
+        is_shared: Others want of it too. Else the pool takes all, as it has no mirror.
 
     Raises:
         ValueError: The context is longer than the model's, a block is longer than the
@@ -53,9 +60,10 @@ def pool_size(
         f"of the whole context of {context:,} tokens needs {whole:,}"
     )
     _check(context, size, model.max_context, needs)
-    has_mirror = config.numerics == "fast" and model.attention_soft_cap is None
+    has_mirror = is_shared and config.numerics == "fast" and model.attention_soft_cap is None
     most_mirror = _MOST_MIRROR_BYTES if has_mirror else 0
-    num_blocks, mirror, source = _split(config, block, whole, free, most_mirror)
+    usual = min(free // _SHARE, _MOST_BYTES) if is_shared else free
+    num_blocks, mirror, source = _split(config, block, whole, free, usual, most_mirror)
     held, advice = num_blocks * size, _advice(config, block * whole, whole, most_mirror)
     if held < (config.max_context or 2):
         lower = f", or lower max_context to {held:,}" if config.max_context and held > 1 else ""
@@ -93,7 +101,7 @@ def _check(context: int, size: int, most: int, needs: str) -> None:
 
 
 def _split(
-    config: EngineConfig, block: int, whole: int, free: int, most_mirror: int
+    config: EngineConfig, block: int, whole: int, free: int, usual: int, most_mirror: int
 ) -> tuple[int, int, str]:
     """Blocks, bytes of the mirror, and what they follow from."""
     if config.num_blocks is not None:
@@ -103,8 +111,8 @@ def _split(
     if config.kv_memory_bytes is not None:
         total, source = config.kv_memory_bytes, f"kv_memory_bytes={config.kv_memory_bytes:,}"
     else:
-        total = min(free // _SHARE, _MOST_BYTES)
-        source = f"{total:,} bytes (half of what is free, at most {_MOST_BYTES:,})"
+        total, share = usual, f"half of what is free, at most {_MOST_BYTES:,}"
+        source = f"{total:,} bytes ({'all that is free' if usual == free else share})"
     mirror = min(total // _MIRROR_SHARE, most_mirror)
     return min((total - mirror) // block, config.max_num_seqs * whole), mirror, source
 

@@ -181,11 +181,11 @@ def _attend(
         _attention(model, tile, is_one_tile=is_one_tile, is_split=split is not None),
     )
     if split is not None:
+        given = (num_splits, out.stride(0), factors[1], share, tile.keys, model.window)
         launch(
             merge_kernel,
             (q.shape[1], len(seqs)),
-            (out, into, query_start, context_lens, num_splits, out.stride(0), factors[1], share)
-            + (tile.keys, model.window, model.head_dim),
+            (out, into, query_start, context_lens, *given, model.head_dim),
             _MERGE,
         )
 

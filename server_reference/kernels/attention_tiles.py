@@ -60,7 +60,7 @@ _DECODE = {
     ("gfx942", 8): (4, 2),
 }
 _DECODE_WIDE = {("sm_100", 8, 256): (4, 3)}  # and head_dim: 4 stages spill
-_RESIDENT = {"sm_80": 2, "sm_90": 3, "sm_100": 3, "gfx942": 2}  # programs of a processor
+_RESIDENT = {"sm_80": 2, "sm_90": 3, "sm_100": 3, "gfx942": 2, "cpu": 1}  # of a processor
 
 # Prompts are bound by arithmetic, if many rows share what is read from the L2 cache: 64 rows do 64
 # operations for each byte of bf16, and at the 400 TFLOPS of a plain Triton kernel on an H100

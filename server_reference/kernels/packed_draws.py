@@ -14,8 +14,9 @@ from torch import Tensor
 
 from .draw import Draw
 from .noise import draw_key
+from .transfer import send
 
-__all__ = ["Bias", "Masks", "PackedDraws", "Penalties"]
+__all__ = ["Bias", "Masks", "PackedDraws", "Penalties", "draw_params", "greedy_params"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,16 +90,26 @@ class PackedDraws:
         """Pack draws, whose prompts and outputs are known on the host."""
 
         def sent(values: NDArray[np.generic]) -> Tensor:
-            return torch.from_numpy(values).to(device, non_blocking=True)
+            return send(values, torch.device(device))
 
         penalties, bias, masks = _penalties(draws), _bias(draws), _masks(draws, vocab_size)
         return cls(
-            params=sent(np.array([_params(draw, vocab_size) for draw in draws])),
+            params=sent(draw_params(draws, vocab_size)),
             is_greedy=all(draw.is_greedy for draw in draws),
             penalties=Penalties(*map(sent, penalties)) if penalties else None,
             bias=Bias(*map(sent, bias)) if bias else None,
             masks=Masks(*map(sent, masks)) if masks else None,
         )
+
+
+def draw_params(draws: Sequence[Draw], vocab_size: int) -> NDArray[np.float64]:
+    """What `PackedDraws.params` has, on the host."""
+    return np.array([_params(draw, vocab_size) for draw in draws]).reshape(-1, 6)
+
+
+def greedy_params(num_rows: int) -> NDArray[np.float64]:
+    """The same, of rows that draw the likeliest token."""
+    return np.tile((0.0, 0.0, 0.0, -inf, 1.0, 1.0), (num_rows, 1))
 
 
 def _params(draw: Draw, vocab_size: int) -> tuple[float, ...]:

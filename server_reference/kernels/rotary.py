@@ -23,7 +23,6 @@ def rotate_and_store(
     k_cache: Tensor,
     v_cache: Tensor,
     *,
-    positions: Tensor,
     slots: Tensor,
     cos: Tensor,
     sin: Tensor,
@@ -43,9 +42,9 @@ def rotate_and_store(
         k_cache: `[num_blocks, block_size, num_kv_heads, head_dim]`, `qkv`'s dtype or fp8 e4m3,
             contiguous; written.
         v_cache: Like `k_cache`.
-        positions: `[num_tokens]`, int64: rows of `cos` and `sin`.
         slots: `[num_tokens]`, int64: where each key and value goes; -1: nowhere.
-        cos: `[max_context, head_dim]`, fp32, contiguous, as `rope.rotations` makes it.
+        cos: Of each token's position, `[num_tokens, 1, head_dim]`, fp32, contiguous, as
+            `rope.rotations` makes them.
         sin: Likewise.
         bias: Added to every row of `qkv` first, of its dtype; `None`: nothing.
         q_norm: `[head_dim]`, fp32: each head of queries is normalised before it turns, as
@@ -71,14 +70,14 @@ def rotate_and_store(
         Point Specification", 2023.
     """
     num_kv_heads, head_dim = k_cache.shape[2:]
-    _check(qkv, k_cache, v_cache, positions, slots, cos, sin, num_q_heads)
+    _check(qkv, k_cache, v_cache, slots, cos, sin, num_q_heads)
     _check_weights(qkv, head_dim, bias, q_norm, k_norm)
     q = qkv.new_empty(len(qkv), num_q_heads, head_dim)
     caches = [k_cache, v_cache]
     is_fp8 = k_cache.dtype == torch.float8_e4m3fn
     if is_fp8:
         caches = [cache.view(torch.uint8) for cache in caches]
-    weights, places = (bias, q_norm, k_norm), (positions, slots, cos, sin)
+    weights, places = (bias, q_norm, k_norm), (slots, cos, sin)
     group = num_q_heads // num_kv_heads
     launch(
         _rotary_kernel,
@@ -102,7 +101,6 @@ def _check(
     qkv: Tensor,
     k_cache: Tensor,
     v_cache: Tensor,
-    positions: Tensor,
     slots: Tensor,
     cos: Tensor,
     sin: Tensor,
@@ -122,13 +120,14 @@ def _check(
             raise ValueError(f"{name} must be contiguous {[*k_cache.shape]}, not {[*cache.shape]}")
         if cache.dtype != k_cache.dtype or cache.dtype not in (qkv.dtype, torch.float8_e4m3fn):
             raise ValueError(f"{name} must be {qkv.dtype} or fp8 e4m3, not {cache.dtype}")
-    for name, places in (("positions", positions), ("slots", slots)):
-        if places.shape != qkv.shape[:1] or places.dtype != torch.int64:
-            raise ValueError(f"{name} must be int64, one for each of the {len(qkv)} tokens")
+    if slots.shape != qkv.shape[:1] or slots.dtype != torch.int64:
+        raise ValueError(f"slots must be int64, one for each of the {len(qkv)} tokens")
     for name, table in (("cos", cos), ("sin", sin)):
         is_table = table.dtype == torch.float32 and table.is_contiguous()
-        if not is_table or table.shape[1:] != (head_dim,) or len(table) != len(cos):
-            raise ValueError(f"{name} must be contiguous fp32 rows of {head_dim}")
+        if not is_table or table.shape != (len(qkv), 1, head_dim):
+            raise ValueError(
+                f"{name} must be contiguous fp32, {[len(qkv), 1, head_dim]}, not {[*table.shape]}"
+            )
 
 
 def _check_weights(
@@ -152,10 +151,9 @@ def _rotary_kernel(
     bias_ptr,  # [(num_q_heads + 2 * num_kv_heads) * head_dim], or None
     q_norm_ptr,  # [head_dim], or None
     k_norm_ptr,  # [head_dim], or None
-    positions_ptr,  # [num_tokens]
     slots_ptr,  # [num_tokens]
-    cos_ptr,  # [max_context, head_dim]
-    sin_ptr,  # [max_context, head_dim]
+    cos_ptr,  # [num_tokens, head_dim]
+    sin_ptr,  # [num_tokens, head_dim]
     group,  # query heads per KV head
     least,  # added to the sum of a head's squares
     k_factor,
@@ -171,7 +169,7 @@ def _rotary_kernel(
     dims, queries = _halves(HEAD_DIM), tl.arange(0, BLOCK_G)
     q_heads = (kv_head * group + queries)[:, None]  # [BLOCK_G, 1]
     mask = (queries < group)[:, None] & (dims < HEAD_DIM // 2)
-    cos, sin = _angles(cos_ptr, sin_ptr, tl.load(positions_ptr + token), dims, HEAD_DIM)
+    cos, sin = _angles(cos_ptr, sin_ptr, token, dims, HEAD_DIM)
     low, high = _turned(row, bias_ptr, q_norm_ptr, q_heads, dims, mask, cos, sin, least, HEAD_DIM)
     rows = q_ptr + (token * num_kv_heads * group + q_heads) * HEAD_DIM
     _store(rows, low, high, dims, mask, HEAD_DIM, False)
@@ -192,9 +190,9 @@ def _halves(HEAD_DIM: tl.constexpr):
 
 
 @triton.jit
-def _angles(cos_ptr, sin_ptr, position, dims, HEAD_DIM: tl.constexpr):
+def _angles(cos_ptr, sin_ptr, token, dims, HEAD_DIM: tl.constexpr):
     """Cosines, and sines as they stand at the second place of each pair, `[1, HALF]`."""
-    offs, inside = position * HEAD_DIM + dims, dims < HEAD_DIM // 2
+    offs, inside = token * HEAD_DIM + dims, dims < HEAD_DIM // 2
     cos = tl.load(cos_ptr + offs, mask=inside, other=0.0)
     return cos, tl.load(sin_ptr + offs + HEAD_DIM // 2, mask=inside, other=0.0)
 

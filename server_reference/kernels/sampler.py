@@ -21,6 +21,7 @@ from .draw import Draw
 from .logit_rules import apply_rules
 from .logprobs import token_logprobs
 from .noise import MAX_NOISE, draw_key, gumbel_noise, token_hashes
+from .transfer import Fetched
 from .whole_rows import Row, Scores, WholeRows, floor_of
 
 __all__ = ["Draw", "Sampled", "sample"]
@@ -35,15 +36,17 @@ class Sampled:
     Attributes:
         tokens: `[rows]`, int64; -1 where the logits hold a NaN or no finite maximum.
         logits: As the model computed them.
+        fetched: The tokens, on their way to the host.
     """
 
     tokens: Tensor
     logits: Tensor
     draws: Sequence[Draw]
+    fetched: Fetched
 
     def host_tokens(self) -> list[int | None]:
         """The tokens; `None` where none could be drawn."""
-        return [None if token < 0 else token for token in self.tokens.tolist()]
+        return [None if token < 0 else token for token in self.fetched.wait().tolist()]
 
     def host_logprobs(self) -> list[TokenLogprob | None]:
         """The logprobs of the rows whose params ask for them, from the model's own logits."""
@@ -55,7 +58,7 @@ class Sampled:
             if draw.params.logprobs is not None and tokens[row] is not None
         }
         if asked:
-            index = torch.tensor(list(asked), device=self.tokens.device)
+            index = torch.tensor(list(asked), device=self.logits.device)
             values = token_logprobs(self.logits[index], self.tokens[index], [*asked.values()])
             for row, value in zip(asked, values, strict=True):
                 told[row] = value
@@ -85,7 +88,8 @@ def sample(logits: Tensor, draws: Sequence[Draw]) -> Sampled:
     if random:
         index = torch.tensor(random, device=logits.device)
         tokens[index] = _draw(changed, random, blocks.of_rows(random), [draws[r] for r in random])
-    return Sampled(tokens.masked_fill_(~usable, -1), logits, draws)
+    tokens.masked_fill_(~usable, -1)
+    return Sampled(tokens, logits, draws, Fetched(tokens))
 
 
 def _draw(logits: Tensor, rows: Sequence[int], blocks: Blocks, draws: Sequence[Draw]) -> Tensor:

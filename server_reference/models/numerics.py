@@ -19,6 +19,8 @@ __all__ = [
     "check_config",
     "check_rows",
     "computes_quantized",
+    "device_of",
+    "kv_dtype_of",
     "linears_of",
     "matrices",
     "pad_rows",
@@ -35,19 +37,49 @@ class NumericsError(ValueError):
     """The numerics asked for cannot be had on this machine, or not together."""
 
 
+def device_of(config: EngineConfig) -> torch.device:
+    """Where `config` has a model run.
+
+    Raises:
+        NumericsError: There is no such device.
+    """
+    has_gpu = torch.cuda.is_available()
+    if config.device == "cuda" and not has_gpu:
+        raise NumericsError(
+            f"device='cuda' needs a GPU that torch {torch.__version__} can use, and there is "
+            f"none; use device='cpu', or install a torch for the GPU's driver"
+        )
+    return torch.device("cuda" if has_gpu and config.device != "cpu" else "cpu")
+
+
+def kv_dtype_of(config: EngineConfig, dtype: torch.dtype) -> torch.dtype:
+    """What keys and values are held in, of a model whose weights are of `dtype`."""
+    return torch.float8_e4m3fn if config.kv_dtype == "fp8" else dtype
+
+
 def check_config(config: EngineConfig) -> None:
     """Raise `NumericsError` for options that contradict each other."""
+    is_cpu = device_of(config).type == "cpu"
+    if config.kv_dtype == "fp8" and is_cpu:
+        raise NumericsError("kv_dtype='fp8' needs a GPU; use kv_dtype='auto' on a CPU")
+    if config.numerics == "deterministic" and not is_cpu:
+        raise NumericsError(
+            "numerics='deterministic' needs device='cpu': on a GPU the products of a row vary "
+            "with the rows beside it"
+        )
     option = "one_copy" if config.one_copy else f"quantize={config.quantize!r}"
     if (config.one_copy or config.quantize) and not computes_quantized(config):
         raise NumericsError(
-            f"{option} needs dtype='bf16' and numerics='fast', not dtype={config.dtype!r} and "
-            f"numerics={config.numerics!r}: those compute in dequantised weights alone"
+            f"{option} needs dtype='bf16', numerics='fast' and a CPU, not "
+            f"dtype={config.dtype!r}, numerics={config.numerics!r} and "
+            f"{device_of(config).type}: those compute in dequantised weights alone"
         )
 
 
 def computes_quantized(config: EngineConfig) -> bool:
     """Whether what is quantised is computed so: else it is dequantised when it is loaded."""
-    return config.dtype == "bf16" and config.numerics == "fast"
+    is_fast = config.dtype == "bf16" and config.numerics == "fast"
+    return is_fast and device_of(config).type == "cpu"
 
 
 def pad_rows(config: EngineConfig) -> int:
@@ -124,7 +156,10 @@ def linears_of(
         if config.numerics == "deterministic":
             check_rows(config, {(one.out_features, one.in_features) for one in many.values()})
         rows = f", {_TILE_ROWS} rows at a time" * (config.numerics == "deterministic")
-        return many, f"{config.numerics}: {config.dtype}{rows}; KV {config.dtype}"
+        kv = config.dtype if config.kv_dtype == "auto" else config.kv_dtype
+        device = device_of(config)
+        where = "" if device.type == "cpu" else f" on {torch.cuda.get_device_name(device)}"
+        return many, f"{config.numerics}: {config.dtype}{rows}{where}; KV {kv}"
     few = {
         name: _quantized(form, name, weights)
         for name, form in forms.items()
@@ -139,7 +174,7 @@ def linears_of(
 
 
 def _dense(config: EngineConfig, weight: Tensor) -> Linear:
-    if config.dtype == "fp32":
+    if config.dtype == "fp32" or weight.device.type != "cpu":
         return DenseLinear(weight, pad_rows=pad_rows(config))
     packs = not config.one_copy and not why_not("bf16")
     linear = PackedLinear(weight) if packs else DenseLinear(weight)

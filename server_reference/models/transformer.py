@@ -10,14 +10,16 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
+from ..kernels import eager
+from ..kernels.heads import Heads
 from ..kernels.linear import DenseLinear, Linear
-from ..kernels.rope import RopeScaling, rotate_, rotations
+from ..kernels.operations import Activation, Operations
+from ..kernels.rope import RopeScaling, rotations
 
 __all__ = ["Attend", "ModelConfig", "Transformer", "weight_shapes"]
 
@@ -25,17 +27,19 @@ __all__ = ["Attend", "ModelConfig", "Transformer", "weight_shapes"]
 class Attend(Protocol):
     """Attention over a KV cache that the callee keeps."""
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Store new keys and values, then attend to all of each sequence's.
+    def __call__(self, layer: int, qkv: Tensor, heads: Heads, cos: Tensor, sin: Tensor) -> Tensor:
+        """Turn queries and keys, store keys and values, and attend to all of each sequence's.
 
         Args:
             layer: Counted from 0.
-            q: `[num_tokens, num_q_heads, head_dim]`, rotated; it may be a strided view.
-            k: `[num_tokens, num_kv_heads, head_dim]`, likewise.
-            v: `[num_tokens, num_kv_heads, head_dim]`, likewise, and not rotated.
+            qkv: `[num_tokens, (num_q_heads + 2 * num_kv_heads) * head_dim]`, contiguous; it
+                may be changed.
+            heads: What becomes of these rows first.
+            cos: Of each token's position, `[num_tokens, 1, head_dim]`, fp32.
+            sin: Likewise.
 
         Returns:
-            A tensor of `q`'s shape and dtype.
+            `[num_tokens, num_q_heads, head_dim]`, `qkv`'s dtype.
         """
         ...
 
@@ -88,7 +92,7 @@ class ModelConfig:
     post_norms: bool = False
     norm_offset: float = 0.0
     embedding_scale: float = 1.0
-    activation: Literal["silu", "gelu_tanh"] = "silu"
+    activation: Activation = "silu"
     logit_soft_cap: float | None = None
 
     def __post_init__(self) -> None:
@@ -157,7 +161,7 @@ def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
 @dataclass(frozen=True, slots=True)
 class _Layer:
     qkv: Linear
-    qkv_bias: Tensor | None
+    heads: Heads
     attention_out: Linear
     gate_up: Linear
     down: Linear
@@ -176,6 +180,7 @@ class Transformer:
             is not theirs.
         pad_rows: Of the other products, as `DenseLinear` takes it; above 1 the numbers of a row
             do not depend on how many others there are in the activations either.
+        operations: How the device of the weights computes the rest.
 
     Raises:
         ValueError: A weight is missing, or not of its shape.
@@ -188,30 +193,39 @@ class Transformer:
         *,
         linears: Mapping[str, Linear] | None = None,
         pad_rows: int = 1,
+        operations: Operations = eager,
     ) -> None:
+        self.operations = operations
         self._linears = linears or {}
         _check(config, weights, self._linears)
         self.config = config
         self.weights = {name: weights[name] for name in weight_shapes(config) if name in weights}
-        self.dtype = weights["embedding"].dtype
+        self.dtype, self.device = weights["embedding"].dtype, weights["embedding"].device
         self._embedding = weights["embedding"]
         self._pad_rows = pad_rows
-        self._heads = [config.num_q_heads, config.num_kv_heads, config.num_kv_heads]
         self._layers = [self._layer(at) for at in range(config.num_layers)]
         self._norm = self._norm_weight("norm")
         self._head = self._linear("head")
-        self._rotations = _rotations(config, self._embedding.device)
-        activate = _ACTIVATIONS[config.activation]
+        self._rotations = _rotations(config, self.device)
+        activate = partial(operations.activate, activation=config.activation)
         self._activate = partial(_by_few_rows, activate) if pad_rows > 1 else activate
 
-    def hidden(self, token_ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+    def hidden(
+        self,
+        token_ids: Tensor,
+        positions: Tensor,
+        attend: Attend,
+        *,
+        newest: Tensor | None = None,
+    ) -> Tensor:
         """Run all layers over new tokens.
 
         Args:
-            token_ids: `[num_tokens]`, int64.
+            token_ids: `[num_tokens]`, int64; with `newest`, as `Operations.embed` takes them.
             positions: Each token's place in its sequence, `[num_tokens]`, int64, below
                 `max_context`.
             attend: Called once per layer, in order, in inference mode.
+            newest: Tokens that the host need not know.
 
         Returns:
             `[num_tokens, hidden_size]` in the model's dtype, normalised for `logits`.
@@ -223,14 +237,20 @@ class Transformer:
             ]
             # The stream between the layers is fp32 whatever the weights are: in bf16 its sums
             # would be rounded 60 times in SmolLM2, which doubles the error of its logits.
-            x = functional.embedding(token_ids, self._embedding).float()
-            x = x * self.config.embedding_scale if self.config.embedding_scale != 1 else x
+            scale = self.config.embedding_scale
+            x = self.operations.embed(token_ids, self._embedding, scale=scale, newest=newest)
+            added: Tensor | None = None  # what the layer before gave
+            post: Tensor | None = None
             for at, layer in enumerate(self._layers):
-                q, k, v = self._project(layer, x, *turned[layer.turns])
-                attended = attend(at, q, k, v).reshape(len(x), -1)
-                x += self._after(layer, "attention_post_norm", layer.attention_out(attended))
-                x += self._after(layer, "mlp_post_norm", self._mlp(layer, x))
-            return self._normalise(x, self._norm)
+                norms = layer.norms
+                qkv = layer.qkv(self._add_and_normalise(x, norms["attention_norm"], added, post))
+                attended = attend(at, qkv, layer.heads, *turned[layer.turns])
+                added = layer.attention_out(attended.flatten(1))
+                post = norms.get("attention_post_norm")
+                rows = self._add_and_normalise(x, norms["mlp_norm"], added, post)
+                added = layer.down(self._activate(layer.gate_up(rows)))
+                post = norms.get("mlp_post_norm")
+            return self._add_and_normalise(x, self._norm, added, post)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores of every token of the vocabulary to come next.
@@ -249,13 +269,22 @@ class Transformer:
     def _layer(self, at: int) -> _Layer:
         prefix = f"layers.{at}."
         own = [name.removeprefix(prefix) for name in self.weights if name.startswith(prefix)]
+        norms = {name: self._norm_weight(prefix + name) for name in own if name.endswith("norm")}
         return _Layer(
             qkv=self._linear(prefix + "qkv"),
-            qkv_bias=self.weights.get(prefix + "qkv_bias"),
+            heads=Heads(
+                num_q_heads=self.config.num_q_heads,
+                num_kv_heads=self.config.num_kv_heads,
+                head_dim=self.config.head_dim,
+                bias=self.weights.get(prefix + "qkv_bias"),
+                q_norm=norms.get("q_norm"),
+                k_norm=norms.get("k_norm"),
+                eps=self.config.rms_norm_eps,
+            ),
             attention_out=self._linear(prefix + "attention_out"),
             gate_up=self._linear(prefix + "gate_up"),
             down=self._linear(prefix + "down"),
-            norms={name: self._norm_weight(prefix + name) for name in own if name.endswith("norm")},
+            norms=norms,
             turns=-1 if self.config.window(at) is not None else 0,
         )
 
@@ -270,49 +299,22 @@ class Transformer:
         tied = name == "head" and self.config.tie_embeddings
         return DenseLinear(self.weights["embedding" if tied else name], pad_rows=self._pad_rows)
 
-    def _project(
-        self, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        config = self.config
-        rows = layer.qkv(self._normalise(x, layer.norms["attention_norm"]))
-        rows = rows if layer.qkv_bias is None else rows + layer.qkv_bias
-        heads = rows.view(len(x), -1, config.head_dim)
-        q, k, v = torch.split(heads, self._heads, dim=1)
-        if config.qk_norm:
-            q.copy_(self._normalise(q.float(), layer.norms["q_norm"]))
-            k.copy_(self._normalise(k.float(), layer.norms["k_norm"]))
-        rotate_(heads[:, : config.num_q_heads + config.num_kv_heads], cos, sin)
-        return q, k, v
+    def _add_and_normalise(
+        self, x: Tensor, weight: Tensor, added: Tensor | None, post: Tensor | None
+    ) -> Tensor:
+        eps = self.config.rms_norm_eps
+        return self.operations.add_and_normalise(
+            x, weight, eps=eps, dtype=self.dtype, added=added, post_weight=post
+        )
 
-    def _mlp(self, layer: _Layer, x: Tensor) -> Tensor:
-        both = layer.gate_up(self._normalise(x, layer.norms["mlp_norm"]))
-        gate, up = both.chunk(2, dim=-1)
-        return layer.down(self._activate(gate).mul_(up))
-
-    def _after(self, layer: _Layer, norm: str, added: Tensor) -> Tensor:
-        weight = layer.norms.get(norm)
-        return added if weight is None else self._normalise(added.float(), weight)
-
-    def _normalise(self, x: Tensor, weight: Tensor) -> Tensor:
-        """Divide rows by the root of their mean square, in fewer steps than torch's rms_norm."""
-        size = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        size.mul_(size).add_(len(weight) * self.config.rms_norm_eps).sqrt_()
-        return (x * weight).div_(size).to(self.dtype)
-
-
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "silu": functional.silu,
-    "gelu_tanh": partial(functional.gelu, approximate="tanh"),
-}
 
 _IN_ONE_THREAD = 16_384  # numbers: torch may share out more
 
 
-def _by_few_rows(activate: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+def _by_few_rows(activate: Callable[[Tensor], Tensor], gate_up: Tensor) -> Tensor:
     """So few that one thread has them: where two meet in a row, it is computed otherwise."""
-    return torch.cat(
-        [activate(some) for some in torch.split(x, max(1, _IN_ONE_THREAD // x.shape[1]))]
-    )
+    rows = max(1, _IN_ONE_THREAD // (gate_up.shape[1] // 2))
+    return torch.cat([activate(some) for some in torch.split(gate_up, rows)])
 
 
 def _check(

@@ -15,7 +15,6 @@ def rotate_and_store(
     k_cache: Tensor,
     v_cache: Tensor,
     *,
-    positions: Tensor,
     slots: Tensor,
     cos: Tensor,
     sin: Tensor,
@@ -33,7 +32,7 @@ def rotate_and_store(
     heads = rows.view(len(qkv), -1, head_dim)
     q, v = heads[:, :num_q_heads], heads[:, num_q_heads + num_kv_heads :]
     k = heads[:, num_q_heads : num_q_heads + num_kv_heads]
-    angles = cos.double()[positions, None], sin.double()[positions, None]
+    angles = cos.double(), sin.double()
     q = _turned(_normalised(q, q_norm, eps), *angles)
     k = _turned(_normalised(k, k_norm, eps), *angles)
     for cache, values, scale in ((k_cache, k, k_scale), (v_cache, v, v_scale)):

@@ -5,17 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from torch import Tensor
 
+from server_reference.attention.backend import AttentionBackend
 from server_reference.checkpoints.load import LoadedModel, load
 from server_reference.config import EngineConfig
 from server_reference.core import GenerateRequest, SamplingParams, Sequence, SequenceUpdate
-from server_reference.engine.attention_backends import AttentionBackend
 from server_reference.engine.engine import Engine
 from server_reference.engine.model_runner import LogitsObserver
+
+if TYPE_CHECKING:
+    from server_reference.engine.graphs import DecodeGraphs
 
 EXACT = EngineConfig(
     model="tiny", dtype="fp32", numerics="deterministic", num_blocks=64, prefill_stretch=None
@@ -94,6 +98,7 @@ def an_engine(
         clock: Callable[[], float] = time.monotonic,
         on_logits: LogitsObserver | None = None,
         attention: AttentionBackend | None = None,
+        record: Callable[[Tensor], DecodeGraphs] | None = None,
         **config: object,
     ) -> tuple[Engine, Recorder]:
         recorder = recorder or Recorder()
@@ -103,6 +108,7 @@ def an_engine(
             clock=clock,
             on_logits=on_logits or recorder.on_logits,
             attention=attention,
+            record=record,
         )
         return engine, recorder
 

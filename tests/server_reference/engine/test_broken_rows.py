@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from server_reference.attention.backend import PagedCache
+from server_reference.attention.tiled_attention import TiledAttention
 from server_reference.checkpoints.tiny import TINY
-from server_reference.engine.attention_backends import PagedCache
-from server_reference.engine.tiled_attention import TiledAttention
 
 PROMPT = list(range(1, 41))
 
@@ -34,10 +34,10 @@ class Breaking:
         self._rows = [row for row, place in enumerate(places) if place == self._place]
         self._inner.begin(batch)
 
-    def __call__(self, layer, q, k, v):
-        k = k.clone()
+    def __call__(self, layer, qkv, heads, cos, sin):
+        q, k, v = heads.split(qkv, cos, sin)
         k[self._rows] = torch.nan
-        return self._inner(layer, q, k, v)
+        return self._inner.attend(layer, q, k, v)
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from server_reference.attention.backend import PagedCache
+from server_reference.attention.cpu_attention import TorchAttention
 from server_reference.checkpoints.tiny import TINY
 from server_reference.core import Grammar
-from server_reference.engine.attention_backends import PagedCache
-from server_reference.engine.cpu_attention import TorchAttention
 
 
 class Failing:
@@ -27,9 +27,9 @@ class Failing:
         self._raise("begin")
         self._inner.begin(batch)
 
-    def __call__(self, layer, q, k, v):
+    def __call__(self, *given):
         self._raise("layers")
-        return self._inner(layer, q, k, v)
+        return self._inner(*given)
 
     def _raise(self, during):
         if self._step in self._steps and during == self._during:

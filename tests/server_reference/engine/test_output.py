@@ -12,6 +12,7 @@ from server_reference.core import Grammar, Sequence, TokenLogprob
 from server_reference.engine.model_runner import Drawn
 from server_reference.engine.output import Output
 from server_reference.engine.scheduler import Scheduled
+from server_reference.kernels.heads import by_heads
 from server_reference.text.detokenizer import Detokenizer
 
 
@@ -254,7 +255,9 @@ def _prompt_logprobs(tiny, prompt):
         mask = torch.ones(len(q), len(q), dtype=torch.bool).triu(1)
         return torch.einsum("hqk,khd->qhd", scores.masked_fill(mask, -math.inf).softmax(-1), v)
 
-    hidden = tiny.transformer.hidden(torch.tensor(prompt), torch.arange(len(prompt)), attend)
+    hidden = tiny.transformer.hidden(
+        torch.tensor(prompt), torch.arange(len(prompt)), by_heads(attend)
+    )
     logprobs = tiny.transformer.logits(hidden).log_softmax(-1)
     return [float(row[token]) for row, token in zip(logprobs, prompt[1:], strict=False)]
 

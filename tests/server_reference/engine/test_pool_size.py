@@ -9,7 +9,7 @@ import torch
 
 from server_reference.config import EngineConfig
 from server_reference.engine.pool_size import pool_size
-from tests.server_reference.engine.paged import CONFIG
+from tests.server_reference.attention.paged import CONFIG
 
 GIB = 1 << 30
 TOKEN = 128

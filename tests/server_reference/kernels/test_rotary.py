@@ -39,6 +39,7 @@ def inputs(
     num_q_heads, num_kv_heads = heads
     width = (num_q_heads + 2 * num_kv_heads) * head_dim
     cos, sin = rotations(theta=100.0, scaling=None, head_dim=head_dim, max_context=CONTEXT)
+    positions = torch.randint(CONTEXT, (num_tokens,))
     slots = torch.randperm(NUM_BLOCKS * block_size)[:num_tokens]
     slots[1::3] = -1
     weights = {}
@@ -51,10 +52,9 @@ def inputs(
         "qkv": guarded(torch.randn(num_tokens, width).to(dtype)),
         "k_cache": a_cache(num_kv_heads, head_dim, block_size, cache_dtype or dtype),
         "v_cache": a_cache(num_kv_heads, head_dim, block_size, cache_dtype or dtype),
-        "positions": guarded(torch.randint(CONTEXT, (num_tokens,))),
         "slots": guarded(slots),
-        "cos": guarded(cos),
-        "sin": guarded(sin),
+        "cos": guarded(cos[positions, None]),
+        "sin": guarded(sin[positions, None]),
         "num_q_heads": num_q_heads,
         **weights,
         **others,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from server_reference.kernels.heads import Heads
 from server_reference.models.transformer import ModelConfig, Transformer
 
 __all__ = ["DenseAttend", "all_logits", "greedy"]
@@ -22,7 +23,8 @@ class DenseAttend:
         self._keys: dict[int, Tensor] = {}
         self._values: dict[int, Tensor] = {}
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def __call__(self, layer: int, qkv: Tensor, heads: Heads, cos: Tensor, sin: Tensor) -> Tensor:
+        q, k, v = heads.split(qkv, cos, sin)
         keys = torch.cat((self._keys.get(layer, k[:0]), k))
         values = torch.cat((self._values.get(layer, v[:0]), v))
         self._keys[layer], self._values[layer] = keys, values

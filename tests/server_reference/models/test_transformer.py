@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from server_reference.kernels.heads import by_heads
 from server_reference.models.transformer import ModelConfig, Transformer, weight_shapes
 from tests.server_reference.models.dense import DenseAttend, all_logits
 
@@ -180,7 +181,9 @@ def test_an_activation_does_not_depend_on_where_threads_meet(activation: Any) ->
     ids = torch.arange(50).repeat(4)
 
     def hidden(count: int) -> Tensor:
-        return transformer.hidden(ids[:count], torch.zeros(count).long(), lambda _, q, k, v: q)
+        return transformer.hidden(
+            ids[:count], torch.zeros(count).long(), by_heads(lambda _, q, k, v: q)
+        )
 
     together = hidden(200)
 
@@ -195,7 +198,7 @@ def test_attention_sees_unpadded_rows() -> None:
         return q
 
     transformer = Transformer(SMALL, some_weights(SMALL), pad_rows=16)
-    hidden = transformer.hidden(torch.tensor(IDS), torch.arange(len(IDS)), attend)
+    hidden = transformer.hidden(torch.tensor(IDS), torch.arange(len(IDS)), by_heads(attend))
 
     assert seen == [(17, 4, 8), (17, 2, 8), (17, 2, 8)] * 2
     assert hidden.shape == (17, 32)

@@ -9,9 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server_reference.engine.cpu_attention import TorchAttention, cpu_attention
-from server_reference.engine.tiled_attention import TiledAttention
-from tests.server_reference.engine.paged import (
+from server_reference.attention.cpu_attention import TorchAttention, cpu_attention
+from server_reference.attention.tiled_attention import TiledAttention
+from tests.server_reference.attention.paged import (
     BLOCK_SIZE,
     CONFIG,
     a_batch,
@@ -102,7 +102,7 @@ def test_decodes_and_a_chunk_share_a_step(body):
 def test_a_layer_reads_its_own_keys_only(body):
     attention, qkv = body(CONFIG), random_qkv(5)
     attend(attention, a_batch(([0, 1], 0, 4)), [x[:4] for x in qkv], layer=0)
-    attention(1, *(2 * x[:4] for x in qkv))
+    attention.attend(1, *(2 * x[:4] for x in qkv))
 
     out = attend(attention, a_batch(([0, 1], 4, 1)), [x[4:] for x in qkv], layer=0)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from server_reference.attention.backend import PagedCache
 from server_reference.core import SamplingParams, Sequence
-from server_reference.engine.attention_backends import PagedCache
 from server_reference.engine.batch_builder import BatchBuilder
 from server_reference.engine.scheduler import Scheduled, Step
 from server_reference.models.transformer import ModelConfig
@@ -66,7 +66,7 @@ def a_batch(*chunks, block_size=BLOCK_SIZE):
 
 def attend(attention, batch, qkv, layer=1):
     attention.begin(batch)
-    return attention(layer, *qkv)
+    return attention.attend(layer, *qkv)
 
 
 def plainly(q, k, v, *, config=CONFIG, layer=1):

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .attention_backends import PagedCache
+from .backend import PagedCache
 
 __all__ = ["KvMirror", "Owner", "Region"]
 

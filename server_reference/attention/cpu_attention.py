@@ -13,9 +13,10 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from ..config import Numerics
+from ..kernels.heads import Heads
 from ..models.transformer import ModelConfig
-from .attention_backends import AttentionBackend, PagedCache
-from .batch_builder import Batch
+from .backend import AttentionBackend, PagedCache
+from .batch import Batch
 from .kv_mirror import KvMirror, Region
 from .tiled_attention import TiledAttention
 
@@ -117,7 +118,11 @@ class TorchAttention:
         self._rows = None if (order[1:] > order[:-1]).all() else torch.from_numpy(order)
         self._back = torch.from_numpy(np.argsort(order))
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def __call__(self, layer: int, qkv: Tensor, heads: Heads, cos: Tensor, sin: Tensor) -> Tensor:
+        return self.attend(layer, *heads.split(qkv, cos, sin))
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Store keys and values, then attend with `[num_tokens, num_q_heads, head_dim]`."""
         self._cache.store(layer, k, v)
         self._mirror.store(layer, k, v)
         rows = q if self._rows is None else q.index_select(0, self._rows)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..models.transformer import Attend, ModelConfig
-from .batch_builder import Batch
+from .batch import Batch
 
 __all__ = ["AttentionBackend", "PagedCache", "token_bytes"]
 
@@ -33,8 +33,8 @@ def token_bytes(model: ModelConfig, dtype: torch.dtype) -> int:
 class PagedCache:
     """The KV blocks of all layers.
 
-    A sequence never reads what another left in a block: a block is cleared when its first
-    slot is written, so that a NaN stays with the sequence that made it.
+    Where `store` writes, a sequence never reads what another left in a block: a block is
+    cleared when its first slot is written, so that a NaN stays with the sequence that made it.
 
     Attributes:
         k: Keys, `[num_layers, num_blocks, block_size, num_kv_heads, head_dim]`.
@@ -42,11 +42,18 @@ class PagedCache:
     """
 
     def __init__(
-        self, model: ModelConfig, *, num_blocks: int, block_size: int, dtype: torch.dtype
+        self,
+        model: ModelConfig,
+        *,
+        num_blocks: int,
+        block_size: int,
+        dtype: torch.dtype,
+        device: torch.device | None = None,
     ) -> None:
         shape = (model.num_layers, num_blocks, block_size, model.num_kv_heads, model.head_dim)
-        self.k = torch.empty(shape, dtype=dtype)  # memory is taken when first touched
-        self.v = torch.empty(shape, dtype=dtype)
+        # On a CPU memory is taken when first touched.
+        self.k = torch.empty(shape, dtype=dtype, device=device)
+        self.v = torch.empty(shape, dtype=dtype, device=device)
         self.block_size = block_size
         self._by_slot = list(zip(self.k.flatten(1, 2), self.v.flatten(1, 2), strict=True))
         self._slots = torch.empty(0, dtype=torch.int64)

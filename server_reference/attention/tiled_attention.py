@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from ..kernels.heads import Heads
 from ..models.transformer import ModelConfig
-from .attention_backends import PagedCache
-from .batch_builder import Batch
+from .backend import PagedCache
+from .batch import Batch
 
 __all__ = ["TiledAttention"]
 
@@ -84,7 +85,11 @@ class TiledAttention:
         chosen = [longest_first, *alone[:, None]] if len(together) else list(alone[:, None])
         self._groups = [self._group(batch, each, int(lens[each].max())) for each in chosen]
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def __call__(self, layer: int, qkv: Tensor, heads: Heads, cos: Tensor, sin: Tensor) -> Tensor:
+        return self.attend(layer, *heads.split(qkv, cos, sin))
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Store keys and values, then attend with `[num_tokens, num_q_heads, head_dim]`."""
         self._cache.store(layer, k, v)
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
         for group in self._groups:

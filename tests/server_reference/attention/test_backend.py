@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from server_reference.engine.attention_backends import PagedCache, token_bytes
-from tests.server_reference.engine.paged import BLOCK_SIZE, CONFIG, a_batch, a_cache, random_qkv
+from server_reference.attention.backend import PagedCache, token_bytes
+from tests.server_reference.attention.paged import BLOCK_SIZE, CONFIG, a_batch, a_cache, random_qkv
 
 
 def test_what_is_stored_in_a_layer_is_gathered_from_it():

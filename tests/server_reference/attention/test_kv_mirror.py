@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server_reference.engine.kv_mirror import KvMirror
-from tests.server_reference.engine.paged import a_cache
+from server_reference.attention.kv_mirror import KvMirror
+from tests.server_reference.attention.paged import a_cache
 
 TABLE = np.arange(96)
 

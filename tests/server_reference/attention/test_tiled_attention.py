@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from server_reference.engine.tiled_attention import TiledAttention
-from tests.server_reference.engine.paged import (
+from server_reference.attention.tiled_attention import TiledAttention
+from tests.server_reference.attention.paged import (
     CONFIG,
     a_batch,
     a_cache,

@@ -1,0 +1,93 @@
+"""What an engine has on a GPU: memory for its pool, attention, and recorded steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import torch
+
+from ..attention.backend import PagedCache
+from ..attention.batch import Batch
+from ..attention.triton_attention import TritonAttention
+from ..config import EngineConfig
+from ..core import SamplingParams
+from ..kernels.draw import Draw
+from ..kernels.transfer import send
+from ..models.numerics import kv_dtype_of
+from ..models.transformer import Transformer
+from .graphs import CudaCapture, DecodeGraphs
+
+__all__ = ["body", "free_memory"]
+
+_SPARE = 1 << 30
+"""Bytes that are left alone: for the smaller recorded steps, and what no allocator joins."""
+
+
+def free_memory(model: Transformer, config: EngineConfig) -> int:
+    """Bytes that the weights, the largest step and the largest recorded one leave.
+
+    Both are run, with a pool of one block.
+    """
+    device = model.device
+    cache = PagedCache(
+        model.config,
+        num_blocks=1,
+        block_size=config.block_size,
+        dtype=kv_dtype_of(config, model.dtype),
+        device=device,
+    )
+    torch.cuda.reset_peak_memory_stats(device)
+    held = torch.cuda.memory_allocated(device)
+    max_context = config.max_context or model.config.max_context
+    attention, record = body(model, config, cache, max_context=max_context)
+    _largest_step(model, attention, config)
+    step = torch.cuda.max_memory_allocated(device) - held
+    torch.cuda.empty_cache()
+    before, _ = torch.cuda.mem_get_info(device)
+    newest = torch.zeros(config.max_num_seqs + 1, dtype=torch.int64, device=device)
+    graphs = record(newest, sizes=[config.max_num_seqs])
+    after, _ = torch.cuda.mem_get_info(device)
+    del graphs, attention, record, cache
+    torch.cuda.empty_cache()
+    left, _ = torch.cuda.mem_get_info(device)
+    return max(0, left - step - (before - after) - _SPARE)
+
+
+def body(
+    model: Transformer, config: EngineConfig, cache: PagedCache, *, max_context: int
+) -> tuple[TritonAttention, Callable[..., DecodeGraphs]]:
+    """Attention, and what records steps with it."""
+    max_blocks = -(-max_context // config.block_size)
+    attention = TritonAttention(
+        model.config,
+        cache,
+        max_num_seqs=config.max_num_seqs,
+        max_step_tokens=config.max_step_tokens,
+        max_blocks=max_blocks,
+    )
+    record = partial(DecodeGraphs, model, attention, max_blocks=max_blocks, capture=CudaCapture())
+    return attention, record
+
+
+def _largest_step(model: Transformer, attention: TritonAttention, config: EngineConfig) -> None:
+    """As many tokens as a step may have, with a draw for as many sequences as may run."""
+    num_seqs, device = config.max_num_seqs, model.device
+    query_start = np.linspace(0, config.max_step_tokens, num_seqs + 1).astype(np.int64)
+    none = np.zeros(config.max_step_tokens, dtype=np.int64)
+    batch = replace(
+        Batch.empty(1),
+        slots=none - 1,
+        positions=none,
+        query_start=query_start,
+        context_lens=np.diff(query_start),
+        block_table=np.zeros((num_seqs, 1), dtype=np.int64),
+    )
+    attention.begin(batch)
+    zeros = send(none, device)
+    params = SamplingParams(max_tokens=1, temperature=1.0, top_p=0.9)
+    with torch.inference_mode():
+        logits = model.logits(model.hidden(zeros, zeros, attention)[:num_seqs])
+        model.operations.sample(logits, [Draw(params, seed=0, index=0)] * num_seqs)

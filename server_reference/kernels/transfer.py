@@ -1,0 +1,51 @@
+"""Arrays on their way to a device and back, without waiting for what the device computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+__all__ = ["Fetched", "fill", "send"]
+
+
+def send(values: NDArray[Any], device: torch.device) -> Tensor:
+    """A copy on the device, to be there when what is launched next begins; on a CPU `values`.
+
+    It passes through pinned memory: from any other, a copy waits for all that was launched.
+    """
+    host = torch.from_numpy(values)
+    return host if device.type == "cpu" else host.pin_memory().to(device, non_blocking=True)
+
+
+def fill(buffer: Tensor, values: NDArray[Any]) -> None:
+    """Copy into the beginning of a buffer, in its dtype, in each dimension; see `send`."""
+    narrow = np.dtype(str(buffer.dtype).removeprefix("torch."))
+    sent = send(np.ascontiguousarray(values, dtype=narrow), buffer.device)
+    buffer[tuple(slice(size) for size in values.shape)].copy_(sent)
+
+
+class Fetched:
+    """A tensor on its way to the host, behind what was launched before and nothing after.
+
+    Args:
+        values: On any device.
+    """
+
+    def __init__(self, values: Tensor) -> None:
+        self._event: torch.cuda.Event | None = None
+        self._host = values
+        if values.is_cuda:
+            self._host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+            self._host.copy_(values, non_blocking=True)
+            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch has no types here
+            self._event.record()
+
+    def wait(self) -> Tensor:
+        """The values, on the host."""
+        if self._event is not None:
+            self._event.synchronize()
+        return self._host
