@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
-from typing import Literal
-
-from msgspec import Struct
+from typing import Literal, NamedTuple
 
 __all__ = [
     "MAX_GRAMMAR_LENGTH",
@@ -121,7 +120,8 @@ class GenerateRequest:
     deadline: float | None = None
 
 
-class TokenLogprob(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+# What follows are tuples because a step makes hundreds of them, where msgspec may be missing.
+class TokenLogprob(NamedTuple):
     """A token's natural log-probability, and those of the likeliest in its place."""
 
     token_id: int
@@ -129,7 +129,7 @@ class TokenLogprob(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     top: tuple[tuple[int, float], ...] = ()
 
 
-class StageTimes(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class StageTimes(NamedTuple):
     """Seconds a sequence spent in each stage of the engine; `None`: not reached."""
 
     queue: float | None = None
@@ -137,7 +137,7 @@ class StageTimes(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     decode: float | None = None
 
 
-class SequenceUpdate(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class SequenceUpdate(NamedTuple):
     """What one step added to one sequence.
 
     Args:
@@ -156,15 +156,15 @@ class SequenceUpdate(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
     id: str
     text: str = ""
-    token_ids: list[int] = []
+    token_ids: Seq[int] = ()
     num_output_tokens: int = 0
     num_cached_tokens: int = 0
     times: StageTimes = StageTimes()
     finish_reason: FinishReason | None = None
     stop_sequence: str | None = None
     error: str | None = None
-    logprobs: list[TokenLogprob] = []
-    prompt_logprobs: list[TokenLogprob] = []
+    logprobs: Seq[TokenLogprob] = ()
+    prompt_logprobs: Seq[TokenLogprob] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ PLACES = {
         "rich": "cli/",
     },
     "server_reference": {
-        "msgspec": "core.py explain.py processes/ api/ gateway/ scripted/",
+        "msgspec": "explain.py processes/ api/ gateway/ scripted/",
         "httptools": "scripted/http1.py scripted/upstream.py",
         "h2": "scripted/http2_wire.py",
         "trustme": "scripted/tls.py",

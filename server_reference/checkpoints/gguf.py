@@ -16,14 +16,15 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
-from gguf.quants import dequantize
 from numpy.typing import NDArray
 
 from .errors import ModelFileError
+
+if TYPE_CHECKING:
+    from gguf.constants import GGMLQuantizationType
 
 __all__ = ["GgufError", "GgufFile", "Metadata", "Scalar", "TensorInfo", "Value"]
 
@@ -165,6 +166,7 @@ class GgufFile:
     Raises:
         GgufError: The file is missing, no GGUF file, of an unknown version, cut short, or only
             a part of a model.
+        ModuleNotFoundError: gguf is not installed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -189,6 +191,8 @@ class GgufFile:
             GgufError: The file has no such tensor, or holds it in a type that the
                 `gguf` package cannot dequantise.
         """
+        from gguf.quants import dequantize
+
         raw = self.rows(name)
         info = self.tensors[name]
         try:
@@ -225,9 +229,9 @@ class GgufFile:
 
 def _rows(raw: NDArray[np.uint8], info: TensorInfo) -> NDArray[np.generic]:
     """The bytes as `dequantize` takes them: floats as such."""
-    if info.kind is GGMLQuantizationType.F32:
+    if info.kind.name == "F32":
         return raw.view(np.float32)
-    if info.kind is GGMLQuantizationType.F16:
+    if info.kind.name == "F16":
         return raw.view(np.float16)
     return raw
 
@@ -329,6 +333,12 @@ def _list(cursor: _Cursor, key: str) -> list[Scalar]:
 
 
 def _tensor_info(cursor: _Cursor) -> TensorInfo:
+    try:
+        from gguf.constants import GGML_QUANT_SIZES
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "reading a GGUF file needs gguf; install smartclient[server]"
+        ) from error
     name = cursor.text()
     num_dimensions = cursor.count("I")
     if not 1 <= num_dimensions <= _MAX_DIMENSIONS:
@@ -347,6 +357,8 @@ def _tensor_info(cursor: _Cursor) -> TensorInfo:
 
 
 def _kind(cursor: _Cursor, name: str) -> GGMLQuantizationType:
+    from gguf.constants import GGMLQuantizationType
+
     code = cursor.count("I")
     try:
         return GGMLQuantizationType(code)

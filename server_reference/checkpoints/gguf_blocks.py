@@ -10,8 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from gguf.constants import GGMLQuantizationType
-from gguf.quants import Q4_K
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -21,13 +19,13 @@ from .gguf import GgufFile
 
 __all__ = ["form_of", "quantized_of"]
 
-_FOUR_BITS = {GGMLQuantizationType.Q4_0, GGMLQuantizationType.Q4_1, GGMLQuantizationType.Q4_K}
-_FLOATS = {GGMLQuantizationType.F32, GGMLQuantizationType.F16, GGMLQuantizationType.BF16}
+_FOUR_BITS = {"Q4_0", "Q4_1", "Q4_K"}
+_FLOATS = {"F32", "F16", "BF16"}
 
 
 def form_of(file: GgufFile, parts: Sequence[Part]) -> Form | None:
     """What the matrix that these tensors make up can be computed in; `None`: only dense."""
-    kinds = {file.tensors[part.tensor].kind for part in parts}
+    kinds = {file.tensors[part.tensor].kind.name for part in parts}
     if kinds & _FLOATS:
         return None
     return "int4" if kinds <= _FOUR_BITS else "int8"
@@ -40,7 +38,7 @@ def quantized_of(file: GgufFile, parts: Sequence[Part], form: Form) -> tuple[Ten
         return packed(torch.cat(values), "int8")
     codes = []
     for part in parts:
-        own = _codes(file.rows(part.tensor), file.tensors[part.tensor].kind)
+        own = _codes(file.rows(part.tensor), file.tensors[part.tensor].kind.name)
         codes.append([_ordered(rows, part) for rows in own])
     return packed(Codes(*map(torch.cat, zip(*codes, strict=True))), "int4")
 
@@ -49,17 +47,19 @@ def _ordered(rows: Tensor, part: Part) -> Tensor:
     return rows if part.rows is None else rows[torch.from_numpy(part.rows)]
 
 
-def _codes(raw: NDArray[np.uint8], kind: GGMLQuantizationType) -> Codes:
+def _codes(raw: NDArray[np.uint8], kind: str) -> Codes:
     """What a tensor's rows hold, `[rows, bytes]`, of 4 bits each value."""
     num_rows = len(raw)
-    if kind is GGMLQuantizationType.Q4_K:
+    if kind == "Q4_K":
+        from gguf.quants import Q4_K
+
         blocks = raw.reshape(-1, 144)
         d, least = _floats(blocks[:, :2]), _floats(blocks[:, 2:4])
         scales, offsets = Q4_K.get_scale_min(blocks[:, 4:16])
         scales, offsets = d * scales, -least * offsets
         quants = blocks[:, 16:].reshape(-1, GROUP)
     else:
-        has_offset = kind is GGMLQuantizationType.Q4_1
+        has_offset = kind == "Q4_1"
         blocks = raw.reshape(-1, 20 if has_offset else 18)
         scales = _floats(blocks[:, :2])
         offsets = _floats(blocks[:, 2:4]) if has_offset else -8 * scales

@@ -6,15 +6,18 @@ import errno
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..downloads import hub, smollm2
 from ..downloads.smollm2 import ModelUnavailableError
-from ..text.chat_template import CHATML, ChatTemplate
 from ..text.tokenizer import ByteTokenizer, Tokenizer
 from .checkpoint import Checkpoint
 from .errors import ModelFileError
 from .gguf import GgufFile
 from .tokenizer_files import checkpoint_tokenizer, gguf_token_id, gguf_tokenizer
+
+if TYPE_CHECKING:
+    from ..text.chat_template import ChatTemplate
 
 __all__ = [
     "TINY_MAX_CONTEXT",
@@ -112,6 +115,8 @@ def front(name: str) -> FrontModel:
         ModelFileError: A file is damaged, or has no tokenizer or chat template that can be used.
         ChatTemplateError: The model's template has a syntax error.
     """
+    from ..text.chat_template import CHATML, ChatTemplate  # which an engine runs without
+
     files = resolve(name)
     if files.gguf is not None:
         return _front_of_gguf(files.name, GgufFile(files.gguf))
@@ -139,6 +144,8 @@ def _front_of_folder(name: str, checkpoint: Checkpoint) -> FrontModel:
 
 
 def _template(path: Path, source: str | None, named: dict[str, str]) -> ChatTemplate:
+    from ..text.chat_template import ChatTemplate
+
     if not source:
         raise ModelFileError(
             f"{path} has no chat template: it is a base model; take its instruct version"

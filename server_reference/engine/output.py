@@ -134,17 +134,17 @@ class Output:
         if told:
             self._prompt_logprobs = []
         return SequenceUpdate(
-            id=sequence.id,
-            text=text,
-            token_ids=token_ids,
-            num_output_tokens=len(sequence.output_token_ids),
-            num_cached_tokens=sequence.num_cached,
-            times=_NOT_TOLD if is_between else self._times(),
-            finish_reason=self.finish_reason,
-            stop_sequence=self._detokenizer.stopped_by,
-            error=error,
-            logprobs=logprobs,
-            prompt_logprobs=told,
+            sequence.id,
+            text,
+            token_ids,
+            len(sequence.output_token_ids),
+            sequence.num_cached,
+            _NOT_TOLD if is_between else self._times(),
+            self.finish_reason,
+            self._detokenizer.stopped_by,
+            error,
+            logprobs,
+            told,
         )
 
     def _times(self) -> StageTimes:

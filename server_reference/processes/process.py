@@ -15,8 +15,6 @@ from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from ..config import EngineConfig
 from ..core import EngineStats, GenerateRequest, SequenceUpdate, StepRecord
 from .environment import environment
@@ -307,7 +305,7 @@ class _Link:
         """End the process, kindly first, and fail what was under way."""
         why = f"{reason}; send the request again in a few seconds"
         for opened in self._open.values():
-            last = replace(opened.latest, text="", finish_reason="error", error=why)
+            last = opened.latest._replace(text="", finish_reason="error", error=why)
             opened.updates.put_nowait(last)
         self._open.clear()
         for asked in self._explain:

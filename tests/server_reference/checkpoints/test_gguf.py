@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -168,3 +170,14 @@ def test_a_damaged_byte_of_the_header_raises_nothing_else(
 
     with suppress(GgufError):
         GgufFile(damaged)
+
+
+def test_without_gguf_the_error_says_what_to_install(path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; sys.modules['gguf'] = None;"
+        "from server_reference.checkpoints.gguf import GgufFile; GgufFile(Path(sys.argv[1]))"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
+
+    assert "reading a GGUF file needs gguf; install smartclient[server]" in ran.stderr

@@ -11,6 +11,7 @@ from server_reference.core import (
     SamplingParams,
     SequenceUpdate,
     StageTimes,
+    TokenLogprob,
 )
 from server_reference.processes.frames import (
     FrameBuffer,
@@ -44,7 +45,13 @@ REQUEST = GenerateRequest(
     params=SamplingParams(max_tokens=1, stop=("x",)),
 )
 UPDATE = SequenceUpdate(
-    id="a", text="\N{GRINNING FACE}", num_output_tokens=1, num_cached_tokens=0, times=StageTimes()
+    id="a",
+    text="\N{GRINNING FACE}",
+    token_ids=[70_000],
+    num_output_tokens=1,
+    times=StageTimes(queue=0.5),
+    logprobs=[TokenLogprob(token_id=70_000, logprob=-0.5, top=((70_000, -0.5), (5, -1.0)))],
+    prompt_logprobs=[],
 )
 
 
