@@ -28,6 +28,7 @@ class TritonAttention:
     Args:
         model: Shapes, windows, scale and cap of scores.
         cache: The KV blocks, on the device.
+        dtype: Of queries, keys and values before they are stored.
         max_num_seqs: Sequences of a step at most.
         max_step_tokens: Tokens of a step at most.
         max_blocks: KV blocks that one sequence may have.
@@ -41,6 +42,7 @@ class TritonAttention:
         model: ModelConfig,
         cache: PagedCache,
         *,
+        dtype: torch.dtype,
         max_num_seqs: int,
         max_step_tokens: int,
         max_blocks: int,
@@ -52,6 +54,9 @@ class TritonAttention:
         self._model, self._cache = model, cache
         self._scale = model.attention_scale or model.head_dim**-0.5
         self._scales = k_scale, v_scale
+        # One for all layers; what no sequence has in it are numbers.
+        heads = model.num_q_heads, model.head_dim
+        self._out = torch.zeros(max_step_tokens, *heads, dtype=dtype, device=device)
         self._slots = torch.empty(max_step_tokens, dtype=torch.int64, device=device)
         self._query_start = torch.zeros(max_num_seqs + 1, dtype=torch.int32, device=device)
         self._context_lens = torch.zeros_like(self._query_start[1:])
@@ -99,7 +104,7 @@ class TritonAttention:
             k_scale=k_scale,
             v_scale=v_scale,
         )
-        out = torch.empty_like(q)
+        out = self._out[: len(q)]
         paged_attention(
             q,
             k_cache,

@@ -64,6 +64,7 @@ def body(
     attention = TritonAttention(
         model.config,
         cache,
+        dtype=model.dtype,
         max_num_seqs=config.max_num_seqs,
         max_step_tokens=config.max_step_tokens,
         max_blocks=max_blocks,

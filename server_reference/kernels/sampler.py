@@ -34,7 +34,8 @@ class Sampled:
     """The next token of each row, still on the logits' device.
 
     Attributes:
-        tokens: `[rows]`, int64; -1 where the logits hold a NaN or no finite maximum.
+        tokens: `[rows]`, int64; -1 where the logits hold a NaN or no finite maximum. The next
+            step may put its own in their place.
         logits: As the model computed them.
         fetched: The tokens, on their way to the host.
     """
@@ -58,8 +59,10 @@ class Sampled:
             if draw.params.logprobs is not None and tokens[row] is not None
         }
         if asked:
-            index = torch.tensor(list(asked), device=self.logits.device)
-            values = token_logprobs(self.logits[index], self.tokens[index], [*asked.values()])
+            index = torch.tensor(list(asked))
+            drawn = self.fetched.wait()[index].to(self.logits.device)
+            index = index.to(self.logits.device)
+            values = token_logprobs(self.logits[index], drawn, [*asked.values()])
             for row, value in zip(asked, values, strict=True):
                 told[row] = value
         return told

@@ -37,8 +37,9 @@ class Fetched:
 
     def __init__(self, values: Tensor) -> None:
         self._event: torch.cuda.Event | None = None
-        self._host = values
-        if values.is_cuda:
+        if not values.is_cuda:
+            self._host = values.clone()  # like the other, it is of this moment
+        else:
             self._host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
             self._host.copy_(values, non_blocking=True)
             self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch has no types here

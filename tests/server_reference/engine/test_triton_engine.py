@@ -12,66 +12,165 @@ from tests.server_reference.kernels.interpreted import shuffled
 
 from server_reference.attention.backend import PagedCache  # isort: skip
 from server_reference.attention.triton_attention import TritonAttention  # isort: skip
+from server_reference.checkpoints.load import LoadedModel  # isort: skip
 from server_reference.engine.graphs import DecodeGraphs, again  # isort: skip
-from server_reference.kernels import fused  # isort: skip
-from server_reference.models.transformer import Transformer  # isort: skip
+from server_reference.kernels import eager, fused  # isort: skip
+from server_reference.models.transformer import ModelConfig, Transformer, weight_shapes  # isort: skip
+from tests.server_reference.engine.conftest import WordTokenizer  # isort: skip
 
-SEQS, TOKENS = 8, 64
+SEQS, TOKENS, BLOCK_SIZE, NUM_BLOCKS = 4, 32, 4, 64
+PLAIN = ModelConfig(
+    num_layers=2,
+    hidden_size=32,
+    intermediate_size=48,
+    num_q_heads=3,
+    num_kv_heads=1,
+    head_dim=16,
+    vocab_size=96,
+    max_context=128,
+    rope_theta=10_000.0,
+    rms_norm_eps=1e-5,
+    tie_embeddings=True,
+)
+MODELS = {
+    "plain": PLAIN,
+    "bias-and-norm": replace(PLAIN, qkv_bias=True, qk_norm=True),
+    "windows-and-caps": replace(
+        PLAIN,
+        windows=(8, None),
+        local_rope_theta=100.0,
+        attention_soft_cap=5.0,
+        post_norms=True,
+        activation="gelu_tanh",
+        embedding_scale=3.0,
+    ),
+}
 
 
-def on_triton(model):
-    transformer = model.transformer
-    weights = transformer.weights
-    return replace(model, transformer=Transformer(transformer.config, weights, operations=fused))
+def a_model(config, operations):
+    generator = torch.Generator().manual_seed(1)
+    weights = {
+        name: torch.randn(shape, generator=generator) * (0.3 if len(shape) > 1 else 1.0)
+        for name, shape in weight_shapes(config).items()
+    }
+    transformer = Transformer(config, weights, operations=operations)
+    return LoadedModel(transformer, WordTokenizer(), "random")
+
+
+def a_body(transformer, *, kv_dtype=torch.float32, recorded=False):
+    config = transformer.config
+    cache = PagedCache(config, num_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE, dtype=kv_dtype)
+    cache.k.fill_(torch.nan)
+    cache.v.fill_(torch.nan)
+    max_blocks = config.max_context // BLOCK_SIZE
+    attention = TritonAttention(
+        config,
+        cache,
+        dtype=torch.float32,
+        max_num_seqs=SEQS,
+        max_step_tokens=TOKENS,
+        max_blocks=max_blocks,
+        num_processors=6,
+    )
+    record = partial(DecodeGraphs, transformer, attention, max_blocks=max_blocks, capture=again)
+    return {"attention": attention, "record": record if recorded else None}
 
 
 @pytest.fixture
-def run(an_engine, a_request, words):
-    """Runs requests through an engine; with `recorded`, decodes are replayed."""
+def run(an_engine):
+    """Runs requests through an engine; `recorded`: decodes are replayed."""
 
-    def run(requests, *, triton, recorded=False, **config):
-        model, record, attention = words(), None, None
-        if triton:
-            model = on_triton(model)
-            cache = PagedCache(
-                model.transformer.config, num_blocks=64, block_size=16, dtype=torch.float32
-            )
-            cache.k.fill_(torch.nan)
-            cache.v.fill_(torch.nan)
-            attention = TritonAttention(
-                model.transformer.config,
-                cache,
-                max_num_seqs=SEQS,
-                max_step_tokens=TOKENS,
-                max_blocks=64,
-                num_processors=12,
-            )
-            if recorded:
-                record = partial(
-                    DecodeGraphs, model.transformer, attention, max_blocks=64, capture=again
-                )
-        sizes = {"max_num_seqs": SEQS, "max_step_tokens": TOKENS, "max_prefill_share": 24}
-        engine, recorder = an_engine(
-            model, attention=attention, record=record, numerics="fast", **sizes, **config
-        )
+    def run(config, requests, *, triton=True, **options):
+        model = a_model(config, fused if triton else eager)
+        settings = {
+            "num_blocks": NUM_BLOCKS,
+            "block_size": BLOCK_SIZE,
+            "max_num_seqs": SEQS,
+            "max_step_tokens": TOKENS,
+            "max_prefill_share": 12,
+            "numerics": "fast",
+        }
+        body = a_body(model.transformer, **options) if triton else {}
+        engine, recorder = an_engine(model, **body, **settings)
         for request in requests:
             engine.add(request)
         recorder.run(engine)
-        return recorder
+        return {request.id: recorder.tokens(request.id) for request in requests}, recorder
 
     return run
 
 
-@pytest.mark.parametrize("recorded", [False, True], ids=["launched", "recorded"])
-def test_both_backends_draw_the_same_tokens(run, a_request, recorded):
-    requests = [
-        a_request("a", 20, max_tokens=16),
-        a_request("b", 5, max_tokens=16, temperature=0.8, top_p=0.9, seed=7),
-        a_request("c", 33, max_tokens=9, temperature=1.0, top_k=5, seed=3),
-        a_request("d", 1, max_tokens=12, temperature=1.2, min_p=0.05, seed=1),
+@pytest.fixture
+def requests(a_request):
+    """Greedy and random ones, with rules and without, that come and go at different times."""
+
+    def prompt(count):
+        return torch.randint(96, (count,), generator=torch.Generator().manual_seed(count)).tolist()
+
+    return [
+        a_request("greedy", prompt=prompt(17), max_tokens=16),
+        a_request("nucleus", prompt=prompt(3), max_tokens=9, temperature=0.9, top_p=0.9, seed=7),
+        a_request("top-k", prompt=prompt(6), max_tokens=5, temperature=1.0, top_k=5, seed=3),
+        a_request(
+            "rules",
+            prompt=prompt(2),
+            max_tokens=7,
+            temperature=1.2,
+            min_p=0.05,
+            seed=1,
+            repetition_penalty=1.3,
+            logit_bias=((5, 2.0), (7, -30.0)),
+            logprobs=2,
+        ),
     ]
 
-    ours = run(requests, triton=True, recorded=recorded)
-    theirs = run(requests, triton=False)
 
-    assert {id: ours.tokens(id) for id in "abcd"} == {id: theirs.tokens(id) for id in "abcd"}
+@pytest.mark.parametrize("recorded", [False, True], ids=["launched", "recorded"])
+@pytest.mark.parametrize("model", MODELS)
+def test_both_backends_draw_the_same_tokens(run, requests, model, recorded):
+    ours, _ = run(MODELS[model], requests, recorded=recorded)
+
+    theirs, _ = run(MODELS[model], requests, triton=False)
+
+    assert ours == theirs
+
+
+def test_the_order_of_programs_does_not_matter(run, requests):
+    in_order, _ = run(PLAIN, requests[:2])
+
+    with shuffled(1):
+        out_of_order, _ = run(PLAIN, requests[:2])
+
+    assert out_of_order == in_order
+
+
+def test_logprobs_outlive_the_step_that_takes_the_place_of_theirs(run, a_request):
+    requests = [
+        a_request(id, prompt=[at, 3], max_tokens=6, logprobs=3) for at, id in enumerate("ab")
+    ]
+
+    _, recorded = run(PLAIN, requests, recorded=True)
+    _, launched = run(PLAIN, requests, triton=False)
+
+    def told(recorder):
+        return [
+            (one.token_id, one.logprob)
+            for id in "ab"
+            for update in recorder.updates[id]
+            for one in update.logprobs
+        ]
+
+    assert [token for token, _ in told(recorded)] == [token for token, _ in told(launched)]
+    assert [value for _, value in told(recorded)] == pytest.approx(
+        [value for _, value in told(launched)], abs=1e-4
+    )
+
+
+def test_an_fp8_cache_stays_close(run, a_request):
+    request = a_request(prompt=list(range(20)), max_tokens=1)
+
+    _, narrow = run(PLAIN, [request], kv_dtype=torch.float8_e4m3fn)
+    _, exact = run(PLAIN, [request], triton=False)
+
+    (ours,), (theirs,) = narrow.logits["a"], exact.logits["a"]
+    assert 0 < (ours.softmax(0) - theirs.softmax(0)).abs().sum() < 0.3
