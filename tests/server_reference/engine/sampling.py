@@ -67,7 +67,8 @@ def plainly_drawn(row, draw):
     (hashes,) = token_hashes([key], np.arange(len(row), dtype=np.uint32)[None])
     noisy = scores - np.log(-np.log((hashes + 0.5) / 2.0**32))
     clear = (np.abs(before - params.top_p) > 1e-5).all() or params.top_p >= 1.0
-    clear = clear and (np.abs(scores - floor) > 1e-4).all()
+    if floor > -INF:
+        clear = clear and (np.abs(scores - floor) > 1e-4).all()
     return int(kept[noisy[kept].argmax()]), clear and _is_apart(noisy[kept])
 
 
