@@ -30,7 +30,7 @@ LINES = {
         config core credentials
         downloads kernels kv text
         models
-        checkpoints public_models roofline
+        checkpoints public_models roofline attention
         engine scripted
         llm processes
         api
@@ -81,9 +81,9 @@ PLACES = {
         "httptools": "scripted/http1.py scripted/upstream.py",
         "h2": "scripted/http2_wire.py",
         "trustme": "scripted/tls.py",
-        "torch": "kernels/ models/ checkpoints/ engine/ text/grammar.py llm.py processes/worker.py",
+        "torch": "kernels/ attention/ models/ checkpoints/ engine/ text/grammar.py llm.py processes/worker.py",
         "triton": "kernels/",
-        "numpy": "kernels/ checkpoints/ engine/",
+        "numpy": "kernels/ attention/ checkpoints/ engine/",
         "gguf": "checkpoints/",
         "safetensors": "checkpoints/checkpoint_models.py",
         "tokenizers": "text/tokenizer.py checkpoints/tokenizer_files.py",

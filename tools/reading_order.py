@@ -16,7 +16,7 @@ __all__ = ["BENEATH", "ORDER", "PACKAGES", "PAGE", "ROOT", "counts", "main", "re
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "explanation" / "reading-the-engine.md"
 PACKAGES = ("kv", "models", "engine")
-BENEATH = ("kernels", "checkpoints", "text")
+BENEATH = ("attention", "kernels", "checkpoints", "text")
 _TABLE = re.compile(r"^\| \| file \|.*?(?=^[^|]|\Z)", re.MULTILINE | re.DOTALL)
 _HEAD = "| | file | lines | its job |\n| ---: | --- | ---: | --- |\n"
 
@@ -26,9 +26,11 @@ ORDER = """
     engine/fair_queue engine/admission engine/pacing engine/trace engine/books
     engine/batch_builder engine/model_runner
     models/transformer models/numerics
-    engine/attention_backends engine/cpu_attention engine/tiled_attention engine/kv_mirror
     engine/rules engine/speculation engine/output
-    kv/memory engine/pool_size
+    kv/memory engine/pool_size engine/parts engine/graphs engine/gpu
+    attention/backend attention/batch
+    attention/cpu_attention attention/kv_mirror attention/tiled_attention attention/triton_attention
+    kernels/operations kernels/eager kernels/heads kernels/fused kernels/transfer
     kernels/linear kernels/quantized kernels/forms kernels/rope
     kernels/sampler kernels/draw kernels/candidates kernels/noise kernels/whole_rows
     kernels/logit_rules kernels/logprobs

@@ -6,12 +6,11 @@ import logging
 import time
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from ..attention.backend import AttentionBackend, PagedCache
-from ..attention.cpu_attention import cpu_attention
+from ..attention.backend import AttentionBackend
 from ..checkpoints.load import LoadedModel
 from ..config import EngineConfig
 from ..core import (
@@ -23,19 +22,14 @@ from ..core import (
     StepRecord,
 )
 from ..kernels.draw import check_params, check_token_ids
-from ..kv.block_pool import BlockPool
-from ..kv.memory import free_memory
-from ..models.numerics import kv_dtype_of
-from ..models.transformer import Transformer
 from ..text.detokenizer import Detokenizer
 from ..text.grammar import GrammarCompiler
-from .batch_builder import BatchBuilder
 from .model_runner import Drawn, Flight, LogitsObserver, ModelRunner
 from .output import Output
 from .pacing import PrefillPace
-from .pool_size import PoolSize, pool_size
+from .parts import body, builder, memory, scheduler
 from .rules import Rules
-from .scheduler import RefusedError, Scheduler, Step
+from .scheduler import RefusedError, Step
 from .speculation import Speculator
 
 if TYPE_CHECKING:
@@ -44,8 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["Engine", "RefusedError"]
 
 _log = logging.getLogger(__name__)
-
-_Body: TypeAlias = "tuple[AttentionBackend, Callable[[Tensor], DecodeGraphs] | None]"
 
 
 class Engine:
@@ -78,9 +70,9 @@ class Engine:
     ) -> None:
         self._config = config
         shapes = model.transformer.config
-        pool = _pool(model.transformer, config)
+        pool = memory(model.transformer, config)
         self.notes = [*pool.notes, f"{model.name} is computed in {model.numerics}"]
-        self.scheduler = _scheduler(config, pool)
+        self.scheduler = scheduler(config, pool)
         self.capacity = self.scheduler.capacity
         self._token_bytes = cache(model.tokenizer.token_bytes)
         self._vocab_size = shapes.vocab_size
@@ -91,8 +83,16 @@ class Engine:
         self.grammars = GrammarCompiler(model.tokenizer)
         self._rules = Rules(seed=config.seed, eos=self._eos, compile=self.grammars.compile)
         if attention is None:
-            attention, record = _body(model.transformer, config, pool)
-        self._runner = self._make_runner(model.transformer, attention, record, on_logits)
+            attention, record = body(model.transformer, config, pool)
+        self._runner = ModelRunner(
+            model.transformer,
+            attention,
+            builder(config, pool),
+            self._rules,
+            max_num_seqs=config.max_num_seqs,
+            on_logits=on_logits,
+            record=record,
+        )
         self._speculator = Speculator(config.num_draft_tokens)
         stretch = config.prefill_stretch
         self._pace = None if stretch is None else PrefillPace(stretch=stretch)
@@ -106,29 +106,6 @@ class Engine:
         self._in_flight: Flight | None = None
         self.failed_steps = 0
         self._born = self._finished = clock()
-
-    def _make_runner(
-        self,
-        transformer: Transformer,
-        attention: AttentionBackend,
-        record: Callable[[Tensor], DecodeGraphs] | None,
-        on_logits: LogitsObserver | None,
-    ) -> ModelRunner:
-        config = self._config
-        builder = BatchBuilder(
-            max_num_seqs=config.max_num_seqs,
-            max_blocks=-(-self.capacity // config.block_size),
-            block_size=config.block_size,
-        )
-        return ModelRunner(
-            transformer,
-            attention,
-            builder,
-            self._rules,
-            max_num_seqs=config.max_num_seqs,
-            on_logits=on_logits,
-            record=record,
-        )
 
     @property
     def has_work(self) -> bool:
@@ -358,44 +335,3 @@ class Engine:
 
 def _after(now: float, seconds: float | None) -> float | None:
     return None if seconds is None else now + seconds
-
-
-def _scheduler(config: EngineConfig, pool: PoolSize) -> Scheduler:
-    return Scheduler(
-        BlockPool(pool.num_blocks),
-        block_size=config.block_size,
-        capacity=pool.max_context,
-        max_num_seqs=config.max_num_seqs,
-        max_step_tokens=config.max_step_tokens,
-        max_prefill_share=config.max_prefill_share,
-        watermark=config.watermark,
-        prefix_caching=config.prefix_caching,
-        static_batching=config.static_batching,
-        traced_steps=config.traced_steps,
-    )
-
-
-def _pool(model: Transformer, config: EngineConfig) -> PoolSize:
-    dtype = kv_dtype_of(config, model.dtype)
-    if model.device.type == "cpu":
-        return pool_size(model.config, config, dtype, free=free_memory())
-    from .gpu import free_memory as left
-
-    return pool_size(model.config, config, dtype, free=left(model, config), is_shared=False)
-
-
-def _body(model: Transformer, config: EngineConfig, pool: PoolSize) -> _Body:
-    """Attention on the model's device, and what records its steps."""
-    cache = PagedCache(
-        model.config,
-        num_blocks=pool.num_blocks,
-        block_size=config.block_size,
-        dtype=kv_dtype_of(config, model.dtype),
-        device=model.device,
-    )
-    if model.device.type == "cpu":
-        mirror = pool.mirror_tokens
-        return cpu_attention(config.numerics, model.config, cache, mirror_tokens=mirror), None
-    from .gpu import body
-
-    return body(model, config, cache, max_context=pool.max_context)

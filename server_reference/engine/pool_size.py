@@ -54,11 +54,7 @@ def pool_size(
     token, size = token_bytes(model, dtype), config.block_size
     context = config.max_context or model.max_context
     block, whole = token * size, -(-context // size)
-    needs = (
-        f"one of {size:,} tokens takes {block:,} bytes (2 x {model.num_layers} layers x "
-        f"{model.num_kv_heads} heads x {model.head_dim} x {dtype.itemsize} bytes each); a request "
-        f"of the whole context of {context:,} tokens needs {whole:,}"
-    )
+    needs = _needs(model, dtype, size, context)
     _check(context, size, model.max_context, needs)
     has_mirror = is_shared and config.numerics == "fast" and model.attention_soft_cap is None
     most_mirror = _MOST_MIRROR_BYTES if has_mirror else 0
@@ -85,6 +81,15 @@ def pool_size(
         f"{mirror_tokens * token:,} bytes, of {free:,} bytes free",
     ]
     return PoolSize(num_blocks, mirror_tokens, min(context, held), notes)
+
+
+def _needs(model: ModelConfig, dtype: torch.dtype, size: int, context: int) -> str:
+    block = token_bytes(model, dtype) * size
+    return (
+        f"one of {size:,} tokens takes {block:,} bytes (2 x {model.num_layers} layers x "
+        f"{model.num_kv_heads} heads x {model.head_dim} x {dtype.itemsize} bytes each); a request "
+        f"of the whole context of {context:,} tokens needs {-(-context // size):,}"
+    )
 
 
 def _check(context: int, size: int, most: int, needs: str) -> None:

@@ -1,0 +1,79 @@
+"""What an engine is made of: by its configuration, and the device that its model is on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from torch import Tensor
+
+from ..attention.backend import AttentionBackend, PagedCache
+from ..attention.cpu_attention import cpu_attention
+from ..config import EngineConfig
+from ..kv.block_pool import BlockPool
+from ..kv.memory import free_memory
+from ..models.numerics import kv_dtype_of
+from ..models.transformer import Transformer
+from .batch_builder import BatchBuilder
+from .pool_size import PoolSize, pool_size
+from .scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from .graphs import DecodeGraphs  # which needs triton
+
+__all__ = ["Body", "body", "builder", "memory", "scheduler"]
+
+Body: TypeAlias = "tuple[AttentionBackend, Callable[[Tensor], DecodeGraphs] | None]"
+"""Attention on a device, and what records steps there."""
+
+
+def scheduler(config: EngineConfig, pool: PoolSize) -> Scheduler:
+    """The scheduler that `config` asks for."""
+    return Scheduler(
+        BlockPool(pool.num_blocks),
+        block_size=config.block_size,
+        capacity=pool.max_context,
+        max_num_seqs=config.max_num_seqs,
+        max_step_tokens=config.max_step_tokens,
+        max_prefill_share=config.max_prefill_share,
+        watermark=config.watermark,
+        prefix_caching=config.prefix_caching,
+        static_batching=config.static_batching,
+        traced_steps=config.traced_steps,
+    )
+
+
+def builder(config: EngineConfig, pool: PoolSize) -> BatchBuilder:
+    """What lays out its steps."""
+    return BatchBuilder(
+        max_num_seqs=config.max_num_seqs,
+        max_blocks=-(-pool.max_context // config.block_size),
+        block_size=config.block_size,
+    )
+
+
+def memory(model: Transformer, config: EngineConfig) -> PoolSize:
+    """How it is shared out on the model's device."""
+    dtype = kv_dtype_of(config, model.dtype)
+    if model.device.type == "cpu":
+        return pool_size(model.config, config, dtype, free=free_memory())
+    from .gpu import free_memory as left
+
+    return pool_size(model.config, config, dtype, free=left(model, config), is_shared=False)
+
+
+def body(model: Transformer, config: EngineConfig, pool: PoolSize) -> Body:
+    """Attention on the model's device, and what records its steps."""
+    cache = PagedCache(
+        model.config,
+        num_blocks=pool.num_blocks,
+        block_size=config.block_size,
+        dtype=kv_dtype_of(config, model.dtype),
+        device=model.device,
+    )
+    if model.device.type == "cpu":
+        mirror = pool.mirror_tokens
+        return cpu_attention(config.numerics, model.config, cache, mirror_tokens=mirror), None
+    from .gpu import body as gpu_body
+
+    return gpu_body(model, config, cache, max_context=pool.max_context)
