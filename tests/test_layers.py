@@ -81,7 +81,8 @@ PLACES = {
         "httptools": "scripted/http1.py scripted/upstream.py",
         "h2": "scripted/http2_wire.py",
         "trustme": "scripted/tls.py",
-        "torch": "kernels/ attention/ models/ checkpoints/ engine/ text/grammar.py llm.py processes/worker.py",
+        "torch": "kernels/ attention/ models/ checkpoints/ engine/ text/grammar.py llm.py "
+        "processes/worker.py",
         "triton": "kernels/",
         "numpy": "kernels/ attention/ checkpoints/ engine/",
         "gguf": "checkpoints/",

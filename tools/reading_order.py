@@ -27,7 +27,7 @@ ORDER = """
     engine/batch_builder engine/model_runner
     models/transformer models/numerics
     engine/rules engine/speculation engine/output
-    kv/memory engine/pool_size engine/parts engine/graphs engine/gpu
+    kv/memory engine/pool_size engine/parts engine/graphs engine/gpu engine/device_texts
     attention/backend attention/batch
     attention/cpu_attention attention/kv_mirror attention/tiled_attention attention/triton_attention
     kernels/operations kernels/eager kernels/heads kernels/fused kernels/transfer

@@ -14,6 +14,8 @@ from server_reference.checkpoints.load import LoadedModel
 from server_reference.config import EngineConfig
 from server_reference.core import GenerateRequest, SamplingParams, SequenceUpdate
 from server_reference.engine.engine import Engine
+from server_reference.engine.parts import Body
+from server_reference.engine.speculation import HostTexts
 from server_reference.kernels import eager
 
 from ..engine_peers.ours import loaded
@@ -159,4 +161,4 @@ def model_free(
     transformer: Any = _NoTransformer(measures)
     model = LoadedModel(transformer, tiny.tokenizer, "none", "nothing")
     attention: Any = _NoAttention(cost, clock)
-    return Running(Engine(model, config, clock=clock, attention=attention))
+    return Running(Engine(model, config, clock=clock, body=Body(attention, None, HostTexts())))

@@ -6,11 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
-from torch import Tensor
-
-from ..attention.backend import AttentionBackend
 from ..checkpoints.load import LoadedModel
 from ..config import EngineConfig
 from ..core import (
@@ -27,13 +23,10 @@ from ..text.grammar import GrammarCompiler
 from .model_runner import Drawn, Flight, LogitsObserver, ModelRunner
 from .output import Output
 from .pacing import PrefillPace
-from .parts import body, builder, memory, scheduler
+from .parts import Body, body_of, builder, looks_ahead, memory, scheduler
 from .rules import Rules
 from .scheduler import RefusedError, Step
 from .speculation import Speculator
-
-if TYPE_CHECKING:
-    from .graphs import DecodeGraphs  # which needs triton
 
 __all__ = ["Engine", "RefusedError"]
 
@@ -48,8 +41,7 @@ class Engine:
         config: Limits, pool size, numerics.
         clock: Seconds, monotonic.
         on_logits: Sees the logits of every token that is drawn, for tests and tools.
-        attention: Takes the place of the device's own, for tests and tools.
-        record: Likewise, of what records steps; see `ModelRunner`.
+        body: Takes the place of the device's own, for tests and tools.
 
     Attributes:
         failed_steps: Steps in a row that raised.
@@ -65,40 +57,35 @@ class Engine:
         *,
         clock: Callable[[], float] = time.monotonic,
         on_logits: LogitsObserver | None = None,
-        attention: AttentionBackend | None = None,
-        record: Callable[[Tensor], DecodeGraphs] | None = None,
+        body: Body | None = None,
     ) -> None:
         self._config = config
-        shapes = model.transformer.config
         pool = memory(model.transformer, config)
         self.notes = [*pool.notes, f"{model.name} is computed in {model.numerics}"]
         self.scheduler = scheduler(config, pool)
         self.capacity = self.scheduler.capacity
         self._token_bytes = cache(model.tokenizer.token_bytes)
-        self._vocab_size = shapes.vocab_size
+        self._vocab_size = model.transformer.config.vocab_size
         # Of a tokenizer with more tokens than the model, those beyond are never drawn.
         self._eos = frozenset(
             one for one in model.tokenizer.eos_token_ids if one < self._vocab_size
         )
         self.grammars = GrammarCompiler(model.tokenizer)
         self._rules = Rules(seed=config.seed, eos=self._eos, compile=self.grammars.compile)
-        if attention is None:
-            attention, record = body(model.transformer, config, pool)
+        body = body or body_of(model.transformer, config, pool)
         self._runner = ModelRunner(
             model.transformer,
-            attention,
+            body.attention,
             builder(config, pool),
             self._rules,
             max_num_seqs=config.max_num_seqs,
             on_logits=on_logits,
-            record=record,
+            record=body.record,
         )
-        self._speculator = Speculator(config.num_draft_tokens)
+        self._speculator = Speculator(config.num_draft_tokens, body.texts)
         stretch = config.prefill_stretch
         self._pace = None if stretch is None else PrefillPace(stretch=stretch)
-        lookahead = config.lookahead
-        is_gpu = model.transformer.device.type != "cpu"
-        self._lookahead = is_gpu if lookahead is None else bool(lookahead)
+        self._lookahead = looks_ahead(config, model.transformer)
         self._clock = clock
         self._live: dict[Sequence, Output] = {}
         self._ids: dict[str, Sequence] = {}

@@ -18,9 +18,11 @@ from ..kernels.draw import Draw
 from ..kernels.transfer import send
 from ..models.numerics import kv_dtype_of
 from ..models.transformer import Transformer
+from .device_texts import DeviceTexts
 from .graphs import CudaCapture, DecodeGraphs
+from .speculation import HostTexts, Texts
 
-__all__ = ["body", "free_memory"]
+__all__ = ["body_of", "free_memory", "texts_of"]
 
 _SPARE = 1 << 30
 """Bytes that are left alone: for the smaller recorded steps, and what no allocator joins."""
@@ -42,7 +44,7 @@ def free_memory(model: Transformer, config: EngineConfig) -> int:
     torch.cuda.reset_peak_memory_stats(device)
     held = torch.cuda.memory_allocated(device)
     max_context = config.max_context or model.config.max_context
-    attention, record = body(model, config, cache, max_context=max_context)
+    attention, record = body_of(model, config, cache, max_context=max_context)
     _largest_step(model, attention, config)
     step = torch.cuda.max_memory_allocated(device) - held
     torch.cuda.empty_cache()
@@ -56,7 +58,7 @@ def free_memory(model: Transformer, config: EngineConfig) -> int:
     return max(0, left - step - (before - after) - _SPARE)
 
 
-def body(
+def body_of(
     model: Transformer, config: EngineConfig, cache: PagedCache, *, max_context: int
 ) -> tuple[TritonAttention, Callable[..., DecodeGraphs]]:
     """Attention, and what records steps with it."""
@@ -71,6 +73,18 @@ def body(
     )
     record = partial(DecodeGraphs, model, attention, max_blocks=max_blocks, capture=CudaCapture())
     return attention, record
+
+
+def texts_of(model: Transformer, config: EngineConfig, *, max_context: int) -> Texts:
+    """Where n-grams are looked up; on the host where they are not."""
+    if not config.num_draft_tokens:
+        return HostTexts()
+    return DeviceTexts(
+        max_num_seqs=config.max_num_seqs,
+        max_context=max_context,
+        num_drafts=config.num_draft_tokens,
+        device=model.device,
+    )
 
 
 def _largest_step(model: Transformer, attention: TritonAttention, config: EngineConfig) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
@@ -17,14 +17,32 @@ from ..models.transformer import Transformer
 from .batch_builder import BatchBuilder
 from .pool_size import PoolSize, pool_size
 from .scheduler import Scheduler
+from .speculation import HostTexts, Texts
 
 if TYPE_CHECKING:
     from .graphs import DecodeGraphs  # which needs triton
 
-__all__ = ["Body", "body", "builder", "memory", "scheduler"]
+__all__ = ["Body", "body_of", "builder", "looks_ahead", "memory", "scheduler"]
 
-Body: TypeAlias = "tuple[AttentionBackend, Callable[[Tensor], DecodeGraphs] | None]"
-"""Attention on a device, and what records steps there."""
+
+class Body(NamedTuple):
+    """What runs steps on a device.
+
+    Args:
+        attention: Owns the KV cache.
+        record: Records steps, given the tensor that has what each row drew last.
+        texts: Looks up what sequences hold.
+    """
+
+    attention: AttentionBackend
+    record: Callable[[Tensor], DecodeGraphs] | None
+    texts: Texts
+
+
+def looks_ahead(config: EngineConfig, model: Transformer) -> bool:
+    """Whether steps are scheduled before the tokens of the one before are known."""
+    asked = config.lookahead
+    return model.device.type != "cpu" if asked is None else asked == 1
 
 
 def scheduler(config: EngineConfig, pool: PoolSize) -> Scheduler:
@@ -62,8 +80,8 @@ def memory(model: Transformer, config: EngineConfig) -> PoolSize:
     return pool_size(model.config, config, dtype, free=left(model, config), is_shared=False)
 
 
-def body(model: Transformer, config: EngineConfig, pool: PoolSize) -> Body:
-    """Attention on the model's device, and what records its steps."""
+def body_of(model: Transformer, config: EngineConfig, pool: PoolSize) -> Body:
+    """The body on the model's device."""
     cache = PagedCache(
         model.config,
         num_blocks=pool.num_blocks,
@@ -73,7 +91,9 @@ def body(model: Transformer, config: EngineConfig, pool: PoolSize) -> Body:
     )
     if model.device.type == "cpu":
         mirror = pool.mirror_tokens
-        return cpu_attention(config.numerics, model.config, cache, mirror_tokens=mirror), None
-    from .gpu import body as gpu_body
+        attention = cpu_attention(config.numerics, model.config, cache, mirror_tokens=mirror)
+        return Body(attention, None, HostTexts())
+    from . import gpu
 
-    return gpu_body(model, config, cache, max_context=pool.max_context)
+    attention, record = gpu.body_of(model, config, cache, max_context=pool.max_context)
+    return Body(attention, record, gpu.texts_of(model, config, max_context=pool.max_context))

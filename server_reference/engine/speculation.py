@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from collections.abc import Sequence as Seq
+from typing import Protocol
 
 from ..core import Sequence
 
-__all__ = ["NgramIndex", "Speculator", "num_accepted"]
+__all__ = ["HostTexts", "NgramIndex", "Speculator", "Texts", "num_accepted"]
 
 _LONGEST, _SHORTEST = 4, 2  # tokens of the n-gram that is looked for
 _MOST_TRIED = 16  # places of one pair that are compared
@@ -79,11 +80,40 @@ class NgramIndex:
         return length
 
 
-class _Guesses:
-    """One sequence's index, and how its guesses fared."""
+class Texts(Protocol):
+    """What sequences hold, to be looked up."""
+
+    def follow(self, wanted: Seq[tuple[Sequence, int]]) -> list[list[int]]:
+        """What `NgramIndex.follow` gives for each sequence, so many tokens at most."""
+
+    def remove(self, sequence: Sequence) -> None:
+        """Forget a sequence, if it is known."""
+
+
+class HostTexts:
+    """An index for each sequence."""
 
     def __init__(self) -> None:
-        self.index = NgramIndex()
+        self._indices: dict[Sequence, NgramIndex] = {}
+
+    def follow(self, wanted: Seq[tuple[Sequence, int]]) -> list[list[int]]:
+        """See `Texts`."""
+        found = []
+        for sequence, count in wanted:
+            index = self._indices.setdefault(sequence, NgramIndex())
+            index.extend(sequence.tokens(len(index), sequence.num_known))
+            found.append(index.follow(count))
+        return found
+
+    def remove(self, sequence: Sequence) -> None:
+        """See `Texts`."""
+        self._indices.pop(sequence, None)
+
+
+class _Guesses:
+    """How one sequence's guesses fared."""
+
+    def __init__(self) -> None:
         self.length = _FIRST
         self.pause = 0
         self.next_pause = 1
@@ -103,14 +133,15 @@ class Speculator:
 
     Args:
         num_draft_tokens: For one sequence and step at most.
+        texts: Where they are looked up.
 
     Attributes:
         proposed: Drafts that were checked.
         accepted: Those of them that were right.
     """
 
-    def __init__(self, num_draft_tokens: int) -> None:
-        self._most = num_draft_tokens
+    def __init__(self, num_draft_tokens: int, texts: Texts) -> None:
+        self._most, self._texts = num_draft_tokens, texts
         self._guesses: dict[Sequence, _Guesses] = {}
         self._proposed: list[Sequence] = []
         self.proposed = 0
@@ -135,6 +166,7 @@ class Speculator:
     def propose(self, running: Collection[Sequence]) -> None:
         """Set the drafts of those that lack one token, which is known."""
         share = self._share(len(running))
+        wanted: list[tuple[Sequence, int]] = []
         for sequence in running:
             if sequence.num_pending or sequence.target - sequence.num_computed != 1:
                 continue
@@ -142,9 +174,10 @@ class Speculator:
             left = sequence.params.max_tokens - sequence.num_outputs - 1
             count = min(guesses.length, share, left)
             if count > 0 and not guesses.pause:
-                guesses.index.extend(sequence.tokens(len(guesses.index), sequence.num_known))
-                sequence.drafts = guesses.index.follow(count)
-                self._proposed.append(sequence)
+                wanted.append((sequence, count))
+        for (sequence, _), drafts in zip(wanted, self._texts.follow(wanted), strict=True):
+            sequence.drafts = drafts
+            self._proposed.append(sequence)
 
     def judge(self, sequence: Sequence, num_drafts: int, num_right: int) -> None:
         """Learn what became of drafts."""
@@ -154,6 +187,7 @@ class Speculator:
 
     def remove(self, sequence: Sequence) -> None:
         self._guesses.pop(sequence, None)
+        self._texts.remove(sequence)
 
     def _share(self, num_running: int) -> int:
         return max(0, min(self._most, _MOST_ROWS // max(1, num_running) - 1))

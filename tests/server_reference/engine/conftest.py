@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -17,9 +16,8 @@ from server_reference.config import EngineConfig
 from server_reference.core import GenerateRequest, SamplingParams, Sequence, SequenceUpdate
 from server_reference.engine.engine import Engine
 from server_reference.engine.model_runner import LogitsObserver
-
-if TYPE_CHECKING:
-    from server_reference.engine.graphs import DecodeGraphs
+from server_reference.engine.parts import Body
+from server_reference.engine.speculation import HostTexts
 
 EXACT = EngineConfig(
     model="tiny", dtype="fp32", numerics="deterministic", num_blocks=64, prefill_stretch=None
@@ -98,7 +96,7 @@ def an_engine(
         clock: Callable[[], float] = time.monotonic,
         on_logits: LogitsObserver | None = None,
         attention: AttentionBackend | None = None,
-        record: Callable[[Tensor], DecodeGraphs] | None = None,
+        body: Body | None = None,
         **config: object,
     ) -> tuple[Engine, Recorder]:
         recorder = recorder or Recorder()
@@ -107,8 +105,7 @@ def an_engine(
             replace(EXACT, **({"lookahead": lookahead} | config)),
             clock=clock,
             on_logits=on_logits or recorder.on_logits,
-            attention=attention,
-            record=record,
+            body=Body(attention, None, HostTexts()) if attention else body,
         )
         return engine, recorder
 

@@ -7,7 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server_reference.core import SamplingParams, Sequence
-from server_reference.engine.speculation import NgramIndex, Speculator, num_accepted
+from server_reference.engine.speculation import HostTexts, NgramIndex, Speculator, num_accepted
+
+
+def a_speculator():
+    return Speculator(8, HostTexts())
 
 
 def an_index(*tokens):
@@ -93,7 +97,7 @@ def test_a_guess_looks_at_no_more_places_the_longer_the_text_is():
 
 
 def test_right_guesses_make_longer_ones():
-    speculator, sequence = Speculator(8), a_sequence()
+    speculator, sequence = a_speculator(), a_sequence()
     lengths = []
     for _ in range(4):
         ((*guesses,),) = drafts(speculator, sequence)
@@ -105,7 +109,7 @@ def test_right_guesses_make_longer_ones():
 
 
 def test_wrong_guesses_pause_their_sequence_for_ever_longer():
-    speculator, sequence = Speculator(8), a_sequence()
+    speculator, sequence = a_speculator(), a_sequence()
     tried = []
     for step in range(40):
         ((*guesses,),) = drafts(speculator, sequence)
@@ -117,7 +121,7 @@ def test_wrong_guesses_pause_their_sequence_for_ever_longer():
 
 
 def test_a_right_guess_after_wrong_ones_ends_the_pauses():
-    speculator, sequence = Speculator(8), a_sequence()
+    speculator, sequence = a_speculator(), a_sequence()
     tried = []
     for step in range(12):
         ((*guesses,),) = drafts(speculator, sequence)
@@ -132,7 +136,7 @@ def test_a_right_guess_after_wrong_ones_ends_the_pauses():
     ("num_running", "num_drafts"), [(1, 8), (2, 7), (4, 3), (8, 1), (9, 0), (200, 0)]
 )
 def test_the_more_run_the_fewer_guesses_each_has_until_there_are_none(num_running, num_drafts):
-    speculator = Speculator(8)
+    speculator = a_speculator()
     running = [a_sequence() for _ in range(num_running)]
     for _ in range(3):
         for sequence, guesses in zip(running, drafts(speculator, *running), strict=True):
@@ -147,7 +151,7 @@ def test_the_more_run_the_fewer_guesses_each_has_until_there_are_none(num_runnin
 )
 def test_no_guess_reaches_beyond_max_tokens(max_tokens, num_drafts):
     """One token is sampled after the last draft."""
-    (guesses,) = drafts(Speculator(8), a_sequence(max_tokens=max_tokens))
+    (guesses,) = drafts(a_speculator(), a_sequence(max_tokens=max_tokens))
 
     assert len(guesses) == num_drafts
 
@@ -156,12 +160,12 @@ def test_nothing_is_guessed_for_a_prompt_that_is_not_computed():
     sequence = a_sequence(output=())
     sequence.num_computed = 2
 
-    assert drafts(Speculator(8), sequence) == [[]]
+    assert drafts(a_speculator(), sequence) == [[]]
 
 
 def test_a_guess_that_found_no_room_in_a_step_is_taken_back():
     """Otherwise it would be checked a step later, at another place."""
-    speculator, sequence = Speculator(8), a_sequence()
+    speculator, sequence = a_speculator(), a_sequence()
     drafts(speculator, sequence)
     speculator.is_due([])
 

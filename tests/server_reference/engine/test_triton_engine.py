@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 
 import pytest
 import torch
@@ -13,7 +14,9 @@ from tests.server_reference.kernels.interpreted import shuffled
 from server_reference.attention.backend import PagedCache  # isort: skip
 from server_reference.attention.triton_attention import TritonAttention  # isort: skip
 from server_reference.checkpoints.load import LoadedModel  # isort: skip
+from server_reference.engine.device_texts import DeviceTexts  # isort: skip
 from server_reference.engine.graphs import DecodeGraphs, again  # isort: skip
+from server_reference.engine.parts import Body  # isort: skip
 from server_reference.kernels import eager, fused  # isort: skip
 from server_reference.models.transformer import ModelConfig, Transformer, weight_shapes  # isort: skip
 from tests.server_reference.engine.conftest import WordTokenizer  # isort: skip
@@ -73,14 +76,20 @@ def a_body(transformer, *, kv_dtype=torch.float32, recorded=False):
         num_processors=6,
     )
     record = partial(DecodeGraphs, transformer, attention, max_blocks=max_blocks, capture=again)
-    return {"attention": attention, "record": record if recorded else None}
+    texts = DeviceTexts(
+        max_num_seqs=SEQS,
+        max_context=config.max_context,
+        num_drafts=4,
+        device=transformer.device,
+    )
+    return Body(attention, record if recorded else None, texts)
 
 
 @pytest.fixture
 def run(an_engine):
     """Runs requests through an engine; `recorded`: decodes are replayed."""
 
-    def run(config, requests, *, triton=True, **options):
+    def run(config, requests, *, triton=True, config_options=MappingProxyType({}), **options):
         model = a_model(config, fused if triton else eager)
         settings = {
             "num_blocks": NUM_BLOCKS,
@@ -90,8 +99,8 @@ def run(an_engine):
             "max_prefill_share": 12,
             "numerics": "fast",
         }
-        body = a_body(model.transformer, **options) if triton else {}
-        engine, recorder = an_engine(model, **body, **settings)
+        body = a_body(model.transformer, **options) if triton else None
+        engine, recorder = an_engine(model, body=body, **settings, **config_options)
         for request in requests:
             engine.add(request)
         recorder.run(engine)
