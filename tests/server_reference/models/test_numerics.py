@@ -4,10 +4,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from server_reference.config import EngineConfig
 from server_reference.kernels.forms import why_not
@@ -155,3 +158,29 @@ def test_a_product_whose_rows_depend_on_each_other_is_refused() -> None:
 
     with pytest.raises(NumericsError, match=r"matrix of 960x576 in fp32 gives \d+ rows other"):
         check_rows(config, [(960, 576)])
+
+
+class AnotherPathForFewRows(TorchFunctionMode):
+    """A machine whose products with matrices of one shape are computed otherwise for 16 rows."""
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        super().__init__()
+        self.shape = shape
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if func is not functional.linear or args[1].shape != self.shape or len(args[0]) > 16:
+            return found
+        return found * (1 + 2**-20)
+
+
+@pytest.mark.parametrize("shape", [(64, 32), (64, 64), (192, 64), (64, 96)])
+def test_every_shape_of_the_model_is_checked_when_it_starts(shape: tuple[int, int]) -> None:
+    config = EngineConfig(dtype="fp32", numerics="deterministic")
+    weights = some_weights(WIDE, torch.float32)
+
+    with (
+        AnotherPathForFewRows(shape),
+        pytest.raises(NumericsError, match="x".join(map(str, shape))),
+    ):
+        linears_of(config, WIDE, weights, {})
