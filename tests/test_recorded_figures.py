@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from benchmarks import engine
 from benchmarks.figures import RESULTS
 from tests.layers import ROOT
 
@@ -28,6 +29,14 @@ def test_what_continuous_batching_is_worth_is_told_as_it_was_measured(page):
         assert re.search(rf"\b{figures[name]['value']:.2f}\b", text), name
     speed = figures[f"{BATCHES}: speed"]
     assert ("is missed" in text) == (speed["value"] < speed["floor"])
+
+
+def test_the_plot_of_goodput_is_the_recorded_one():
+    record, _ = recorded("engine")
+
+    plot = engine._plot(record["sizes"]["parts"]["goodput"], record["facts"]["goodput"])
+
+    assert (DOCS / "explanation/goodput.svg").read_text() == plot
 
 
 def test_a_full_step_beside_one_of_a_single_row_is_told_as_it_was_measured():
