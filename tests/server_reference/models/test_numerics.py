@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -160,27 +160,35 @@ def test_a_product_whose_rows_depend_on_each_other_is_refused() -> None:
         check_rows(config, [(960, 576)])
 
 
-class AnotherPathForFewRows(TorchFunctionMode):
-    """A machine whose products with matrices of one shape are computed otherwise for 16 rows."""
+class AnotherPath(TorchFunctionMode):
+    """A machine that computes some rows of products with matrices of one shape otherwise."""
 
-    def __init__(self, shape: tuple[int, int]) -> None:
+    def __init__(self, shape: tuple[int, int], is_other: Callable[[int, int], bool]) -> None:
         super().__init__()
-        self.shape = shape
+        self.shape, self.is_other = shape, is_other
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
-        if func is not functional.linear or args[1].shape != self.shape or len(args[0]) > 16:
+        if func is not functional.linear or args[1].shape != self.shape:
             return found
-        return found * (1 + 2**-20)
+        others = [self.is_other(row, len(found)) for row in range(len(found))]
+        return found * (1 + 2**-20 * torch.tensor(others)[:, None])
 
 
 @pytest.mark.parametrize("shape", [(64, 32), (64, 64), (192, 64), (64, 96)])
-def test_every_shape_of_the_model_is_checked_when_it_starts(shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    "is_other",
+    [
+        pytest.param(lambda row, num_rows: num_rows <= 16, id="few"),
+        pytest.param(lambda row, num_rows: row < 16, id="first"),
+    ],
+)
+def test_every_shape_of_the_model_is_checked_when_it_starts(
+    shape: tuple[int, int], is_other: Callable[[int, int], bool]
+) -> None:
     config = EngineConfig(dtype="fp32", numerics="deterministic")
     weights = some_weights(WIDE, torch.float32)
+    refused = pytest.raises(NumericsError, match=f"{shape[0]}x{shape[1]} in fp32 gives 1 rows")
 
-    with (
-        AnotherPathForFewRows(shape),
-        pytest.raises(NumericsError, match="x".join(map(str, shape))),
-    ):
+    with AnotherPath(shape, is_other), refused:
         linears_of(config, WIDE, weights, {})
