@@ -21,6 +21,8 @@ from server_reference.models.numerics import (
     check_config,
     check_rows,
     linears_of,
+    matrices,
+    quantized,
 )
 from server_reference.models.transformer import ModelConfig
 from tests.server_reference.models.test_transformer import SMALL, some_weights
@@ -82,6 +84,23 @@ def test_options_that_contradict_each_other_are_refused(
 ) -> None:
     with pytest.raises(NumericsError, match=r"needs dtype='bf16' and numerics='fast', not dtype="):
         check_config(EngineConfig(**exact, **option))  # type: ignore[arg-type]  # parameters
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_one_copy_leaves_no_dense_matrix_but_the_embedding(tied: bool) -> None:
+    model = replace(WIDE, tie_embeddings=tied)
+    forms = asked_forms(model, "int8", {})
+
+    kept = {
+        one_copy: quantized(
+            replace(BF16, one_copy=one_copy), model, some_weights(model, torch.bfloat16), forms
+        )
+        for one_copy in (False, True)
+    }
+
+    gone = set(matrices(model).values()) - {"embedding"}
+    assert kept[False].keys() - kept[True].keys() == gone
+    assert "embedding" in kept[True]
 
 
 @here
