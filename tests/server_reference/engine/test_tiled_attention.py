@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 from server_reference.engine.tiled_attention import TiledAttention
 from tests.server_reference.engine.paged import (
@@ -149,3 +150,24 @@ def test_other_shapes_agree_with_plain_attention(config):
 
     expected = plainly(*qkv, config=config)
     torch.testing.assert_close(torch.cat([first, last]), expected, atol=1e-5, rtol=0)
+
+
+class AnotherPathForOne(TorchFunctionMode):
+    """A machine that computes a product otherwise where it is the only one of its batch."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.shape = shape
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        is_other = func is torch.bmm and len(found) == 1 and args[1].shape[1:] == self.shape
+        return found * (1 + 2**-20) if is_other else found
+
+
+@pytest.mark.parametrize("shape", [(64, 128), (128, 64)], ids=["scores", "values"])
+def test_a_machine_whose_products_depend_on_their_company_is_refused(shape):
+    refused = pytest.raises(ValueError, match=rf"with {shape[0]} by {shape[1]} numbers differ")
+
+    with AnotherPathForOne(shape), refused:
+        an_attention(torch.float32)
