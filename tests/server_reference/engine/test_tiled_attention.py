@@ -30,8 +30,8 @@ def an_attention(dtype, config=SOME, block_size=4):
     return TiledAttention(config, cache)
 
 
-def in_chunks(cuts, qkv, dtype, layer):
-    attention = an_attention(dtype)
+def in_chunks(cuts, qkv, dtype, layer, config=SOME):
+    attention = an_attention(dtype, config)
     parts = [
         attend(
             attention, a_batch((TABLE, start, stop - start)), [x[start:stop] for x in qkv], layer
@@ -87,6 +87,18 @@ def test_chunks_of_every_size_equal_the_whole_to_the_bit(whole, dtype, sizes):
     ]
 
     assert differing == []
+
+
+@BOTH_DTYPES
+@pytest.mark.parametrize("size", [1, 7, 150, 300])
+def test_tiles_out_of_reach_of_every_window_may_be_left_out(whole, dtype, size):
+    """Where all layers have one; those that are left begin where they always do."""
+    qkv = random_qkv(LEN, config=SOME, dtype=dtype)
+    windows = replace(SOME, windows=(140, 140))
+
+    chunks = in_chunks([*range(size, LEN, size), LEN], qkv, dtype, 1, config=windows)
+
+    assert torch.equal(chunks, whole[dtype, 1])
 
 
 @BOTH_DTYPES
