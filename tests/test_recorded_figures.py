@@ -31,6 +31,15 @@ def test_what_continuous_batching_is_worth_is_told_as_it_was_measured(page):
     assert ("is missed" in text) == (speed["value"] < speed["floor"])
 
 
+def test_the_gaps_beside_a_long_prompt_are_told_as_they_were_measured():
+    _, figures = recorded("engine")
+    text = (DOCS / "explanation/continuous-batching.md").read_text()
+
+    gap = "a long prompt beside decodes: longest ITL / median"
+    assert f"was {figures[gap]['value']:.2f} times their median gap" in text
+    assert f"and {figures[f'{gap} without it']['value']:.2f} times the median without it" in text
+
+
 def test_the_plot_of_goodput_is_the_recorded_one():
     record, _ = recorded("engine")
 
