@@ -75,7 +75,7 @@ class LLM:
     together. It sets torch's number of threads to `threads`, which is 1 unless it is given.
 
     Args:
-        model: `tiny`, `smollm2`, the path of a GGUF file, or a folder with safetensors.
+        model: `tiny`, `smollm2`, a GGUF file, a folder with safetensors, or `org/model` of a hub.
         **config: Fields of `EngineConfig`; more may wait here than in a server.
 
     Raises:

@@ -136,3 +136,19 @@ with server_reference.start("tiny", num_blocks=64):
 sys.exit([status, time.monotonic() - started < 8] != [7, True])
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_command_says_what_it_computes_in_and_how_it_sized_its_memory():
+    process = serve("--port", "0", "--num-blocks", "64", "--numerics", "deterministic")
+    try:
+        where, *notes = (process.stdout.readline() for _ in range(4))
+        process.send_signal(signal.SIGTERM)
+
+        assert where.startswith("serving on http://")
+        assert "a request of the whole context of 4,096 tokens needs 256" in notes[0]
+        assert notes[1].startswith("  num_blocks=64: 64 blocks for 1,024 tokens")
+        assert "tiny is computed in deterministic: bf16, 16 rows at a time; KV bf16" in notes[2]
+        assert process.wait(timeout=30) == 0
+    finally:
+        process.kill()
+        process.communicate()

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 from server_reference.attention.tiled_attention import TiledAttention
 from tests.server_reference.attention.paged import (
@@ -29,8 +30,8 @@ def an_attention(dtype, config=SOME, block_size=4):
     return TiledAttention(config, cache)
 
 
-def in_chunks(cuts, qkv, dtype, layer):
-    attention = an_attention(dtype)
+def in_chunks(cuts, qkv, dtype, layer, config=SOME):
+    attention = an_attention(dtype, config)
     parts = [
         attend(
             attention, a_batch((TABLE, start, stop - start)), [x[start:stop] for x in qkv], layer
@@ -86,6 +87,18 @@ def test_chunks_of_every_size_equal_the_whole_to_the_bit(whole, dtype, sizes):
     ]
 
     assert differing == []
+
+
+@BOTH_DTYPES
+@pytest.mark.parametrize("size", [1, 7, 150, 300])
+def test_tiles_out_of_reach_of_every_window_may_be_left_out(whole, dtype, size):
+    """Where all layers have one; those that are left begin where they always do."""
+    qkv = random_qkv(LEN, config=SOME, dtype=dtype)
+    windows = replace(SOME, windows=(140, 140))
+
+    chunks = in_chunks([*range(size, LEN, size), LEN], qkv, dtype, 1, config=windows)
+
+    assert torch.equal(chunks, whole[dtype, 1])
 
 
 @BOTH_DTYPES
@@ -149,3 +162,24 @@ def test_other_shapes_agree_with_plain_attention(config):
 
     expected = plainly(*qkv, config=config)
     torch.testing.assert_close(torch.cat([first, last]), expected, atol=1e-5, rtol=0)
+
+
+class AnotherPathForOne(TorchFunctionMode):
+    """A machine that computes a product otherwise where it is the only one of its batch."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.shape = shape
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        is_other = func is torch.bmm and len(found) == 1 and args[1].shape[1:] == self.shape
+        return found * (1 + 2**-20) if is_other else found
+
+
+@pytest.mark.parametrize("shape", [(64, 128), (128, 64)], ids=["scores", "values"])
+def test_a_machine_whose_products_depend_on_their_company_is_refused(shape):
+    refused = pytest.raises(ValueError, match=rf"with {shape[0]} by {shape[1]} numbers differ")
+
+    with AnotherPathForOne(shape), refused:
+        an_attention(torch.float32)

@@ -106,15 +106,6 @@ def test_the_output_is_cached_for_the_next_turn(an_engine, a_request):
     assert recorder.updates["b"][-1].num_cached_tokens == 32
 
 
-def test_only_the_rows_to_sample_get_logits(an_engine, a_request):
-    """The head is the largest matrix of a small model."""
-    engine, recorder = an_engine(max_prefill_share=4)
-
-    run(engine, recorder, a_request("a", 40, max_tokens=3), a_request("b", 3, max_tokens=2))
-
-    assert {id: len(rows) for id, rows in recorder.logits.items()} == {"a": 3, "b": 2}
-
-
 def test_eight_at_once_take_the_steps_of_one(an_engine, a_request, lookahead):
     engine, recorder = an_engine()
 

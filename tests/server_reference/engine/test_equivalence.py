@@ -140,6 +140,24 @@ def test_in_bf16_too_all_at_once_equals_none_of_it(an_engine, requests):
     assert_equal(recorder, expected, LENS)
 
 
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_fifty_at_once_equal_each_alone(an_engine, a_request, dtype):
+    """More rows than a kernel for few takes; elsewhere 44 sequences differed (vllm#51187)."""
+    model = load(EngineConfig(model="tiny", dtype=dtype, numerics="deterministic"))
+    options = {"dtype": dtype, "num_blocks": 256, "prefix_caching": False}
+    prompts = [[1 + (7 * n + at) % 250 for at in range(3 + n)] for n in range(50)]
+    requests = [a_request(str(n), prompt=prompt) for n, prompt in enumerate(prompts)]
+    engine, expected = an_engine(model, lookahead=0, **options)
+    for request in requests:
+        run(engine, expected, [request])
+
+    engine, recorder = an_engine(model, max_step_tokens=4096, **options)
+    run(engine, recorder, requests)
+
+    assert engine.stats().steps <= 9
+    assert_equal(recorder, expected, [request.id for request in requests])
+
+
 RULES = {
     "choice": {"grammar": Grammar(kind="choice", source='["7, 8, 9, 7, 8, 9", "8, 9"]')},
     "regex": {"grammar": Grammar(kind="regex", source="([789], ){9}end"), **HOT},

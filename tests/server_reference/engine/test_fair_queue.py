@@ -96,3 +96,14 @@ def test_steps_smaller_than_a_turn_are_shared_equally_over_time():
         turns.give_out(["a", "b", "c"], 10, spend)
 
     assert set(shared.values()) == {160}
+
+
+def test_who_is_cut_short_by_the_end_of_each_step_loses_nothing():
+    """The rest of its turn comes first in the next step."""
+    shared, spend = spender({"a": 900, "b": 900})
+    turns = Turns(8)
+
+    for _ in range(48):
+        turns.give_out(["a", "b"], 12, spend)
+
+    assert shared == {"a": 288, "b": 288}

@@ -38,6 +38,17 @@ def test_every_token_is_told_once(free):
     assert len(free.tokens("a")) == 10
 
 
+def test_a_prompt_that_ends_inside_a_character_is_no_part_of_the_text(an_engine, a_request, tiny):
+    """It came again as a whole, once the first token completed the character (vllm#48853)."""
+    e_acute = "é".encode()
+    inside = a_request(prompt=[*b"caf", e_acute[0]], max_tokens=1, logit_bias=((e_acute[1], 100),))
+
+    recorder = run(*an_engine(tiny), inside)
+
+    assert recorder.tokens("a") == [e_acute[1]]
+    assert recorder.text("a") == "\N{REPLACEMENT CHARACTER}"
+
+
 def test_a_stop_token_ends_the_output_and_is_no_part_of_it(an_engine, a_request, free):
     third = free.tokens("a")[2]
 

@@ -195,6 +195,21 @@ def test_a_text_that_repeats_itself_takes_fewer_steps(an_engine, a_request):
     assert steps[1] <= steps[0] - stats.draft_tokens_accepted  # the last may only tell
 
 
+def test_guesses_are_as_many_where_steps_are_scheduled_ahead(an_engine, a_request):
+    """They follow tokens that are known, so that the step in flight is waited for first."""
+    found = []
+    for lookahead in (0, 1):
+        engine, recorder = an_engine(num_draft_tokens=8, lookahead=lookahead)
+        pausing = {"prompt": [7, 8, 9, 7, 8, 10, 7, 8, 11] * 3, "temperature": 1.0, "top_k": 3}
+        engine.add(a_request(**pausing, seed=0, max_tokens=100))
+        recorder.run(engine)
+        found.append(engine.stats())
+
+    at_once, ahead = found
+    assert 0 < at_once.draft_tokens_proposed == ahead.draft_tokens_proposed
+    assert ahead.draft_tokens_accepted == at_once.draft_tokens_accepted
+
+
 def test_without_num_draft_tokens_nothing_is_guessed(an_engine, a_request):
     engine, recorder = an_engine()
     engine.add(a_request(prompt=[7, 8, 9] * 8, max_tokens=60))

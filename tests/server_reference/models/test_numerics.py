@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from server_reference.config import EngineConfig
 from server_reference.kernels.forms import why_not
@@ -18,6 +21,8 @@ from server_reference.models.numerics import (
     check_config,
     check_rows,
     linears_of,
+    matrices,
+    quantized,
 )
 from server_reference.models.transformer import ModelConfig
 from tests.server_reference.models.test_transformer import SMALL, some_weights
@@ -79,6 +84,23 @@ def test_options_that_contradict_each_other_are_refused(
 ) -> None:
     with pytest.raises(NumericsError, match=r"needs dtype='bf16' and numerics='fast', not dtype="):
         check_config(EngineConfig(**exact, **option))  # type: ignore[arg-type]  # parameters
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_one_copy_leaves_no_dense_matrix_but_the_embedding(tied: bool) -> None:
+    model = replace(WIDE, tie_embeddings=tied)
+    forms = asked_forms(model, "int8", {})
+
+    kept = {
+        one_copy: quantized(
+            replace(BF16, one_copy=one_copy), model, some_weights(model, torch.bfloat16), forms
+        )
+        for one_copy in (False, True)
+    }
+
+    gone = set(matrices(model).values()) - {"embedding"}
+    assert kept[False].keys() - kept[True].keys() == gone
+    assert "embedding" in kept[True]
 
 
 @here
@@ -155,3 +177,37 @@ def test_a_product_whose_rows_depend_on_each_other_is_refused() -> None:
 
     with pytest.raises(NumericsError, match=r"matrix of 960x576 in fp32 gives \d+ rows other"):
         check_rows(config, [(960, 576)])
+
+
+class AnotherPath(TorchFunctionMode):
+    """A machine that computes some rows of products with matrices of one shape otherwise."""
+
+    def __init__(self, shape: tuple[int, int], is_other: Callable[[int, int], bool]) -> None:
+        super().__init__()
+        self.shape, self.is_other = shape, is_other
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if func is not functional.linear or args[1].shape != self.shape:
+            return found
+        others = [self.is_other(row, len(found)) for row in range(len(found))]
+        return found * (1 + 2**-20 * torch.tensor(others)[:, None])
+
+
+@pytest.mark.parametrize("shape", [(64, 32), (64, 64), (192, 64), (64, 96)])
+@pytest.mark.parametrize(
+    "is_other",
+    [
+        pytest.param(lambda row, num_rows: num_rows <= 16, id="few"),
+        pytest.param(lambda row, num_rows: row < 16, id="first"),
+    ],
+)
+def test_every_shape_of_the_model_is_checked_when_it_starts(
+    shape: tuple[int, int], is_other: Callable[[int, int], bool]
+) -> None:
+    config = EngineConfig(dtype="fp32", numerics="deterministic")
+    weights = some_weights(WIDE, torch.float32)
+    refused = pytest.raises(NumericsError, match=f"{shape[0]}x{shape[1]} in fp32 gives 1 rows")
+
+    with AnotherPath(shape, is_other), refused:
+        linears_of(config, WIDE, weights, {})
