@@ -1,6 +1,6 @@
 """Write which kernels are compiled beforehand: `python -m tools.kernel_manifest`.
 
-They are what the kernels' wrappers launch for the supported models, found out by calling them on
+They are what an engine's parts launch for the supported models, found out by running them on
 tensors without memory.
 """
 
@@ -12,24 +12,25 @@ import os
 import random
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")  # triton 3.9 warns where it is not set
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from server_reference.kernels.activation import activate
-from server_reference.kernels.attention import Split, paged_attention, split_parts
-from server_reference.kernels.embedding import embed
+from server_reference.attention.backend import PagedCache
+from server_reference.attention.batch import Batch as EngineBatch
+from server_reference.attention.triton_attention import TritonAttention
+from server_reference.core import SamplingParams
+from server_reference.kernels import fused
+from server_reference.kernels.draw import Draw
 from server_reference.kernels.launch import recorded
 from server_reference.kernels.manifest import MANIFEST, TARGETS, Row, Target, rows
 from server_reference.kernels.ngram import follow
-from server_reference.kernels.norms import add_and_normalise
-from server_reference.kernels.packed_draws import Bias, Masks, PackedDraws, Penalties
-from server_reference.kernels.rotary import rotate_and_store
-from server_reference.kernels.sampling import argmax, draw_tokens
-from server_reference.models.transformer import ModelConfig
+from server_reference.models.transformer import Transformer, weight_shapes
 from server_reference.public_models import PUBLIC_MODELS
 
 __all__ = ["MODELS", "MOST", "Batch", "Kind", "launches", "main", "render", "strays"]
@@ -38,6 +39,7 @@ MOST = 40
 """Rows of a target: more would take too long to compile in every change's checks."""
 
 _BLOCK_SIZE = 16
+_META = torch.device("meta")
 _ABOUT = "Write the manifest of the kernels that are compiled beforehand."
 _CHECK = "write nothing: see that it is up to date, and holds all that N random batches launch"
 
@@ -92,107 +94,80 @@ class Batch:
 
 def launches(kind: Kind, target: str, batch: Batch) -> list[Row]:
     """The rows that a step launches."""
-    config = PUBLIC_MODELS[kind.name]
     with recorded(target) as rows:
-        _stream(config, kind, batch)
-        q, cache = _heads(config, kind, batch)
-        for window in dict.fromkeys(config.windows or (None,)):
-            _attend(config, q, cache, batch, window)
-        _draw(config, batch)
+        transformer = _transformer(kind)
+        for num_splits in {1, batch.num_splits}:
+            _run(transformer, kind, batch, num_splits)
+        _draw(transformer, batch)
     return list(dict.fromkeys(rows))
 
 
+@cache
+def _transformer(kind: Kind) -> Transformer:
+    """Without memory, and of each kind of layer one."""
+    config = PUBLIC_MODELS[kind.name]
+    windows = tuple(dict.fromkeys(config.windows))
+    config = replace(config, num_layers=len(windows) or 1, windows=windows, max_context=4096)
+    weights = {
+        name: torch.empty(shape, dtype=kind.dtype, device="meta")
+        for name, shape in weight_shapes(config).items()
+    }
+    return Transformer(config, weights, operations=fused)
+
+
+def _run(transformer: Transformer, kind: Kind, batch: Batch, num_splits: int) -> None:
+    """A step of decodes and prompts; decodes spread over programs, or not."""
+    config, num_seqs, num_tokens = transformer.config, batch.num_seqs, batch.num_tokens
+    cache = PagedCache(
+        config, num_blocks=1000, block_size=_BLOCK_SIZE, dtype=kind.kv_dtype, device=_META
+    )
+    attention = TritonAttention(
+        config,
+        cache,
+        dtype=kind.dtype,
+        max_num_seqs=num_seqs,
+        max_step_tokens=num_tokens,
+        max_blocks=batch.max_blocks,
+        num_splits=lambda _: num_splits,
+    )
+    lens = [1] * batch.num_decodes + [batch.query_len] * batch.num_prefills
+    none = np.zeros(num_tokens, dtype=np.int64)
+    step = replace(
+        EngineBatch.empty(batch.max_blocks),
+        slots=none,
+        positions=none,
+        num_decodes=batch.num_decodes,
+        query_start=np.cumsum([0, *lens]),
+        context_lens=np.array(lens),
+        block_table=np.zeros((num_seqs, batch.max_blocks), dtype=np.int64),
+    )
+    attention.begin(step)
+    tokens, newest = (_on_meta(count, dtype=torch.int64) for count in (num_tokens, num_seqs + 1))
+    transformer.hidden(tokens, tokens, attention, newest=newest)
+
+
 def _on_meta(*shape: int, dtype: torch.dtype) -> Tensor:
-    return torch.empty(shape, dtype=dtype, device="meta")
+    return torch.empty(shape, dtype=dtype, device=_META)
 
 
-def _stream(config: ModelConfig, kind: Kind, batch: Batch) -> None:
-    """What is done to whole rows: embeddings, norms, gates."""
-    hidden, dtype = config.hidden_size, kind.dtype
-    table = _on_meta(config.vocab_size, hidden, dtype=dtype)
-    tokens = _on_meta(batch.num_tokens, dtype=torch.int64)
-    newest = _on_meta(batch.num_rows, dtype=torch.int64)
-    x = embed(tokens, table, scale=config.embedding_scale, newest=newest)
-    weight = _on_meta(hidden, dtype=torch.float32)
-    eps = config.rms_norm_eps
-    add_and_normalise(x, weight, eps=eps, dtype=dtype)
-    added = _on_meta(batch.num_tokens, hidden, dtype=dtype)
-    post = weight if config.post_norms else None
-    add_and_normalise(x, weight, eps=eps, dtype=dtype, added=added, post_weight=post)
-    gate_up = _on_meta(batch.num_tokens, 2 * config.intermediate_size, dtype=dtype)
-    activate(gate_up, config.activation)
-
-
-def _heads(config: ModelConfig, kind: Kind, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Rotated queries, and a cache."""
-    heads = config.num_q_heads + 2 * config.num_kv_heads
-    qkv = _on_meta(batch.num_tokens, heads * config.head_dim, dtype=kind.dtype)
-    cache = _on_meta(1000, _BLOCK_SIZE, config.num_kv_heads, config.head_dim, dtype=kind.kv_dtype)
-    places = _on_meta(batch.num_tokens, dtype=torch.int64)
-    angles = _on_meta(batch.num_tokens, 1, config.head_dim, dtype=torch.float32)
-    norm = _on_meta(config.head_dim, dtype=torch.float32) if config.qk_norm else None
-    q = rotate_and_store(
-        qkv,
-        cache,
-        cache,
-        slots=places,
-        cos=angles,
-        sin=angles,
-        num_q_heads=config.num_q_heads,
-        bias=qkv[0] if config.qkv_bias else None,
-        q_norm=norm,
-        k_norm=norm,
-        eps=config.rms_norm_eps,
-    )
-    return q, cache
-
-
-def _attend(
-    config: ModelConfig, q: Tensor, cache: Tensor, batch: Batch, window: int | None
-) -> None:
-    """Decodes and prompts of one step; decodes spread over programs, and not."""
-    num_decodes, num_splits = batch.num_decodes, batch.num_splits
-    parts = split_parts(num_decodes, config.num_q_heads, config.head_dim, num_splits, "meta")
-    for split in (None, Split(parts)) if num_decodes else (None,):
-        paged_attention(
-            q,
-            cache,
-            cache,
-            _on_meta(batch.num_seqs, batch.max_blocks, dtype=torch.int32),
-            _on_meta(batch.num_seqs + 1, dtype=torch.int32),
-            _on_meta(batch.num_seqs, dtype=torch.int32),
-            out=torch.empty_like(q),
-            scale=config.attention_scale or config.head_dim**-0.5,
-            num_decodes=num_decodes,
-            max_query_len=batch.query_len,
-            window=window,
-            soft_cap=config.attention_soft_cap,
-            split=split,
-        )
-
-
-def _draw(config: ModelConfig, batch: Batch) -> None:
-    rows, vocab_size = batch.num_rows, config.vocab_size
+def _draw(transformer: Transformer, batch: Batch) -> None:
+    rows, vocab_size = batch.num_rows, transformer.config.vocab_size
     logits = _on_meta(rows, vocab_size, dtype=torch.float32)
-    argmax(logits)
-    int32 = torch.int32
-    draws = PackedDraws(
-        params=_on_meta(rows, 6, dtype=torch.float64),
-        is_greedy=False,
-        penalties=Penalties(
-            _on_meta(rows, dtype=int32),
-            _on_meta(rows, 3, dtype=torch.float64),
-            _on_meta(rows, batch.num_extra, dtype=int32),
-            _on_meta(rows, 3, dtype=int32),
-        ),
-        bias=Bias(
-            _on_meta(rows, 2, dtype=int32), _on_meta(rows, batch.num_extra, dtype=torch.float32)
-        ),
-        masks=Masks(_on_meta(rows, dtype=int32), _on_meta(rows, -(-vocab_size // 32), dtype=int32)),
+    mask = torch.zeros(-(-vocab_size // 32), dtype=torch.int32)
+    tokens = list(range(batch.num_extra))
+    params = SamplingParams(max_tokens=1, temperature=0.0)
+    ruled = replace(
+        params,
+        temperature=0.8,
+        top_p=0.9,
+        repetition_penalty=1.2,
+        logit_bias=tuple((token, 1.0) for token in tokens),
     )
-    draw_tokens(logits, draws)
+    plain, random = Draw(params, 0, 0), Draw(ruled, 0, 0, prompt=tokens, allowed=mask)
+    fused.sample(logits, [plain] * rows)
+    fused.sample(logits, [random] * rows)
     history, one_each = (
-        _on_meta(*shape, dtype=int32) for shape in ((rows, batch.num_extra), (rows,))
+        _on_meta(*shape, dtype=torch.int32) for shape in ((rows, batch.num_extra), (rows,))
     )
     follow(history, one_each, one_each, one_each, num_drafts=8)
 

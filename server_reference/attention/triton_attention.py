@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..kernels.attention import Split, paged_attention, split_parts
-from ..kernels.attention_tiles import num_splits
+from ..kernels.attention_tiles import best_splits
 from ..kernels.heads import Heads
 from ..kernels.launch import chip_family
 from ..kernels.rotary import rotate_and_store
@@ -32,7 +35,8 @@ class TritonAttention:
         max_num_seqs: Sequences of a step at most.
         max_step_tokens: Tokens of a step at most.
         max_blocks: KV blocks that one sequence may have.
-        num_processors: Of the chip; `None` asks it.
+        num_splits: Programs that each of so many decodes is spread over; `None`: those that
+            are best for the device.
         k_scale: What fp8 keys in the cache are to be multiplied with.
         v_scale: Likewise, values.
     """
@@ -46,7 +50,7 @@ class TritonAttention:
         max_num_seqs: int,
         max_step_tokens: int,
         max_blocks: int,
-        num_processors: int | None = None,
+        num_splits: Callable[[int], int] | None = None,
         k_scale: float = 1.0,
         v_scale: float = 1.0,
     ) -> None:
@@ -61,17 +65,8 @@ class TritonAttention:
         self._query_start = torch.zeros(max_num_seqs + 1, dtype=torch.int32, device=device)
         self._context_lens = torch.zeros_like(self._query_start[1:])
         self._block_table = self._query_start.new_zeros(max_num_seqs, max_blocks)
-        chip = num_processors or torch.cuda.get_device_properties(device).multi_processor_count
-        self._splits = [1] + [
-            num_splits(
-                num_decodes,
-                model.num_kv_heads,
-                max_blocks * cache.block_size,  # so that a number has one graph for all lengths
-                family=chip_family(device),
-                num_processors=chip,
-            )
-            for num_decodes in range(1, max_num_seqs + 1)
-        ]
+        splits = num_splits or self._best_splits(max_blocks * cache.block_size)
+        self._splits = [1, *map(splits, range(1, max_num_seqs + 1))]
         most = max(number * splits for number, splits in enumerate(self._splits))
         self._parts = split_parts(most, model.num_q_heads, model.head_dim, 1, device)
         self._num_tokens = self._num_seqs = self._num_decodes = 0
@@ -132,3 +127,14 @@ class TritonAttention:
             return None
         heads, width = self._parts.shape[1], self._parts.shape[3]
         return Split(self._parts[: number * splits].view(number, heads, splits, width))
+
+    def _best_splits(self, max_context: int) -> Callable[[int], int]:
+        """For contexts of any length, so that a number of decodes has one graph for all."""
+        device = self._cache.k.device
+        return partial(
+            best_splits,
+            num_kv_heads=self._model.num_kv_heads,
+            max_context=max_context,
+            family=chip_family(device),
+            num_processors=torch.cuda.get_device_properties(device).multi_processor_count,
+        )

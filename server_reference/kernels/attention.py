@@ -93,7 +93,7 @@ def paged_attention(
         soft_cap: Scores are bent by a `tanh` to stay within plus and minus this.
         k_scale: What fp8 keys are to be multiplied with.
         v_scale: Likewise values.
-        split: Spread each decode over several programs; see `num_splits` for how many.
+        split: Spread each decode over several programs; see `best_splits` for how many.
         tiles: `None` takes those that `attention_tiles` has for the chip.
 
     Raises:

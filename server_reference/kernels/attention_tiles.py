@@ -13,7 +13,7 @@ from math import ceil
 
 import torch
 
-__all__ = ["Tile", "Tiles", "attention_tiles", "num_splits"]
+__all__ = ["Tile", "Tiles", "attention_tiles", "best_splits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ _DECODE = {
     ("gfx942", 8): (4, 2),
 }
 _DECODE_WIDE = {("sm_100", 8, 256): (4, 3)}  # and head_dim: 4 stages spill
-_RESIDENT = {"sm_80": 2, "sm_90": 3, "sm_100": 3, "gfx942": 2, "cpu": 1}  # of a processor
+_RESIDENT = {"sm_80": 2, "sm_90": 3, "sm_100": 3, "gfx942": 2}  # of a processor
 
 # Prompts are bound by arithmetic, if many rows share what is read from the L2 cache: 64 rows do 64
 # operations for each byte of bf16, and at the 400 TFLOPS of a plain Triton kernel on an H100
@@ -120,7 +120,7 @@ def attention_tiles(family: str, head_dim: int, dtype: torch.dtype, kv_dtype: to
     return Tiles(Tile(16, _KEYS[width], num_warps, num_stages), _PREFILL[family, width])
 
 
-def num_splits(
+def best_splits(
     num_decodes: int, num_kv_heads: int, max_context: int, *, family: str, num_processors: int
 ) -> int:
     """Programs that each decode is best spread over; 1 where decodes alone fill the chip.

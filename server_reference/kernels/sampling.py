@@ -124,11 +124,13 @@ def draw_tokens(logits: Tensor, draws: PackedDraws) -> Tensor:
     wanted = (len(logits), 6)
     if draws.params.shape != wanted or draws.params.dtype != torch.float64:
         raise ValueError(f"there must be fp64 params of {[*wanted]}, not {[*draws.params.shape]}")
-    rows = _Rows.of(apply_rules(logits, draws))
-    _find_tops(rows, None if draws.is_greedy else draws.params)
-    if not draws.is_greedy:
-        _choose(rows, draws.params)
-        _settle(rows, draws.params)
+    changed = apply_rules(logits, draws)
+    if draws.is_greedy:
+        return argmax(changed)
+    rows = _Rows.of(changed)
+    _find_tops(rows, draws.params)
+    _choose(rows, draws.params)
+    _settle(rows, draws.params)
     return rows.tokens
 
 

@@ -18,7 +18,9 @@ def send(values: NDArray[Any], device: torch.device) -> Tensor:
     It passes through pinned memory: from any other, a copy waits for all that was launched.
     """
     host = torch.from_numpy(values)
-    return host if device.type == "cpu" else host.pin_memory().to(device, non_blocking=True)
+    if device.type == "cuda":
+        host = host.pin_memory()
+    return host.to(device, non_blocking=True)
 
 
 def fill(buffer: Tensor, values: NDArray[Any]) -> None:

@@ -73,7 +73,7 @@ def a_body(transformer, *, kv_dtype=torch.float32, recorded=False):
         max_num_seqs=SEQS,
         max_step_tokens=TOKENS,
         max_blocks=max_blocks,
-        num_processors=6,
+        num_splits=lambda num_decodes: 3 if num_decodes < 3 else 1,
     )
     record = partial(DecodeGraphs, transformer, attention, max_blocks=max_blocks, capture=again)
     texts = DeviceTexts(

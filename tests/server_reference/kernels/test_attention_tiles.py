@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from server_reference.kernels.attention_tiles import attention_tiles, num_splits
+from server_reference.kernels.attention_tiles import attention_tiles, best_splits
 
 FAMILIES = ["sm_80", "sm_90", "sm_100", "gfx942"]
 BF16, FP32 = torch.bfloat16, torch.float32
@@ -48,7 +48,7 @@ def test_fp32_has_tiles_of_its_own(family: str) -> None:
 
 
 def splits(num_decodes: int, max_context: int = 131_072, family: str = "sm_90") -> int:
-    return num_splits(num_decodes, 8, max_context, family=family, num_processors=132)
+    return best_splits(num_decodes, 8, max_context, family=family, num_processors=132)
 
 
 def test_decodes_that_fill_the_chip_are_not_split() -> None:
