@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-__all__ = ["guarded", "is_intact", "shuffled"]
+__all__ = ["guarded", "is_intact", "launched", "shuffled"]
 
 if "triton" in sys.modules and os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("triton was imported to compile, not to interpret", allow_module_level=True)
@@ -36,6 +36,20 @@ def _call(self: interpreter.InterpretedFunction, *args: object, **kwargs: object
 
 
 interpreter.InterpretedFunction.__call__ = _call
+
+launched: set[str] = set()
+"""Names of the kernels that were launched, `module:function`."""
+
+_grid = interpreter.InterpretedFunction.__getitem__
+
+
+def _noted(self: interpreter.InterpretedFunction, grid: object) -> object:
+    """What a launch begins with."""
+    launched.add(f"{self.fn.__module__.rpartition('.')[2]}:{self.fn.__name__}")
+    return _grid(self, grid)
+
+
+interpreter.InterpretedFunction.__getitem__ = _noted
 
 
 def guarded(values: Tensor) -> Tensor:
