@@ -88,6 +88,8 @@ class EngineConfig:
         quantize: Quantise the weights of a file that holds them unquantised.
         one_copy: Keep quantised weights only, and not a bf16 copy for large batches.
         traced_steps: Steps that are remembered for `smartclient-server explain`.
+        jit: On a GPU, compile kernels when they are first launched, where they were not
+            compiled beforehand; else such a launch is an error.
         threads: Threads of the CPU body.
         seed: Seed of sequences that bring none.
     """
@@ -116,6 +118,7 @@ class EngineConfig:
     quantize: Quantization | None = None
     one_copy: bool = False
     traced_steps: int = 64
+    jit: bool = False
     threads: int = 1
     seed: int = 0
 
@@ -128,7 +131,7 @@ class EngineConfig:
                 continue
             if type(value) is not int or not least <= value <= most:
                 raise ValueError(f"{name} must be an integer from {least} to {most}, not {value!r}")
-        for name in ("prefix_caching", "static_batching", "one_copy"):
+        for name in ("prefix_caching", "static_batching", "one_copy", "jit"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, not {getattr(self, name)!r}")
         for name, choices in _CHOICES.items():

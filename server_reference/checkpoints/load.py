@@ -84,16 +84,18 @@ def load(config: EngineConfig) -> LoadedModel:
         weights,
         linears=linears,
         pad_rows=pad_rows(config),
-        operations=_operations(device),
+        operations=_operations(device, jit=config.jit),
     )
     return LoadedModel(transformer, tokenizer, files.name, numerics)
 
 
-def _operations(device: torch.device) -> Operations:
+def _operations(device: torch.device, *, jit: bool) -> Operations:
     if device.type == "cpu":
         return eager
-    from ..kernels import fused  # which needs triton
+    from ..kernels import fused, launch  # which need triton
 
+    if jit:
+        launch.allow_jit()
     return fused
 
 

@@ -20,7 +20,15 @@ from triton.runtime.jit import JITFunction
 
 from .manifest import TARGETS, Configuration, Row, rows
 
-__all__ = ["Configuration", "LaunchError", "check", "chip_family", "launch", "recorded"]
+__all__ = [
+    "Configuration",
+    "LaunchError",
+    "allow_jit",
+    "check",
+    "chip_family",
+    "launch",
+    "recorded",
+]
 
 _POINTERS = {
     torch.float32: "*fp32",
@@ -141,11 +149,16 @@ def _row(kernel: Any, types: tuple[str, ...], configuration: Configuration) -> R
     return Row(kernel=f"{module}:{kernel.__name__}", types=types, configuration=configuration)
 
 
+def allow_jit() -> None:
+    """Let this process compile what it launches, as SMARTCLIENT_JIT=1 in the environment does."""
+    os.environ["SMARTCLIENT_JIT"] = "1"
+
+
 def check(row: Row, target: str) -> None:
     """Hold a launch to the manifest.
 
     Raises:
-        LaunchError: It is not there, and the environment does not allow compiling at run time.
+        LaunchError: It is not there, and compiling at run time was not allowed.
     """
     if row in rows(target):
         return
