@@ -92,12 +92,13 @@ def read_object(body: bytes) -> Fields:
 def _is_too_deep(value: object) -> bool:
     level = [value]
     for _ in range(_MOST_LEVELS + 1):
-        level = [one for one in level if isinstance(one, dict | list)]
-        if not level:
+        inner: list[object] = []
+        for one in level:
+            if isinstance(one, dict | list):
+                inner += one.values() if isinstance(one, dict) else one
+        if not inner:
             return False
-        level = [
-            inner for one in level for inner in (one.values() if isinstance(one, dict) else one)
-        ]
+        level = inner
     return True
 
 
