@@ -92,13 +92,12 @@ def read_object(body: bytes) -> Fields:
 def _is_too_deep(value: object) -> bool:
     level = [value]
     for _ in range(_MOST_LEVELS + 1):
-        inner: list[object] = []
-        for one in level:
-            if isinstance(one, dict | list):
-                inner += one.values() if isinstance(one, dict) else one
-        if not inner:
+        nested = [one for one in level if isinstance(one, dict | list)]
+        if not nested:
             return False
-        level = inner
+        level = []
+        for one in nested:
+            level += one.values() if isinstance(one, dict) else one
     return True
 
 

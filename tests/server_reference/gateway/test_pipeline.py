@@ -299,10 +299,16 @@ def test_several_answers_are_several_sequences_of_one_prompt(replica):
 class LateFirst(CountingReplica):
     """Its first answer comes last; each tells of the prompt, if asked, with its first token."""
 
+    def __init__(self):
+        super().__init__()
+        self.others_ended = asyncio.Event()
+
     async def generate(self, request):
         async for update in super().generate(request):
-            while request.id.endswith("-0") and self.running > 1:
-                await asyncio.sleep(0)
+            if update.finish_reason and request.id.endswith("-2"):
+                self.others_ended.set()
+            if request.id.endswith("-0"):
+                await self.others_ended.wait()
             if request.params.prompt_logprobs is not None and update.num_output_tokens == 1:
                 told = [TokenLogprob(token_id=65, logprob=-1.0)]
                 update = structs.replace(update, prompt_logprobs=told)
