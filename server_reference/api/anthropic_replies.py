@@ -48,7 +48,8 @@ def _block(part: str | ToolUse) -> dict[str, object] | None:
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if part.is_complete:
-        return _tool_use(part.id, part.name, msgspec.json.decode(part.arguments))
+        # As the model wrote it: not all that is JSON, such as 1e999, can be decoded.
+        return _tool_use(part.id, part.name, msgspec.Raw(part.arguments.encode()))
     # A whole reply cannot hold half an object.
     return {"type": "text", "text": part.arguments} if part.arguments else None
 

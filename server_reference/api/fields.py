@@ -64,6 +64,9 @@ class TextBlocks:
 
 MOST_STOPS = 256
 LONGEST_STOP = 1024  # characters: every new token is compared with all of them
+# Of arrays and objects in one another: templates, grammars and replies take them by recursion.
+_MOST_LEVELS = 256
+_TOO_DEEP = f"the body is nested too deep: at most {_MOST_LEVELS} arrays and objects in one another"
 _LONGEST_NAME = 64  # characters: looking for the nearest name takes time with each
 
 _NAMES = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
@@ -80,8 +83,22 @@ def read_object(body: bytes) -> Fields:
     except msgspec.DecodeError as error:
         raise ApiError("invalid", f"the body is not valid JSON: {error}") from error
     except RecursionError as error:
-        raise ApiError("invalid", "the body is not valid JSON: it is nested too deep") from error
+        raise ApiError("invalid", _TOO_DEEP) from error
+    if _is_too_deep(value):
+        raise ApiError("invalid", _TOO_DEEP)
     return Fields(value, "")
+
+
+def _is_too_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(_MOST_LEVELS + 1):
+        nested = [one for one in level if isinstance(one, dict | list)]
+        if not nested:
+            return False
+        level = []
+        for one in nested:
+            level += one.values() if isinstance(one, dict) else one
+    return True
 
 
 class Fields:

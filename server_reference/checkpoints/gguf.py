@@ -106,7 +106,10 @@ class Metadata:
         value = self._get(key, default)
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise self._wrong(key, "a number", value)
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise self._wrong(key, "a number of 64 bits", value) from None
 
     def flag(self, key: str, *, default: bool) -> bool:
         value = self._get(key, default)

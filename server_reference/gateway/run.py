@@ -78,14 +78,22 @@ class Run:
                 id=id if num_answers == 1 else f"{id}-{index}",
                 tenant=self._record.tenant,
                 prompt_token_ids=self._prompt,
-                params=replace(self._params, seed=_seed(self._params.seed, index)),
+                params=self._params_of(index),
                 deadline=left,
             )
             for index in range(num_answers)
         ]
 
+    def _params_of(self, index: int) -> SamplingParams:
+        """One answer's: only the first tells of the prompt, for which it is computed whole."""
+        told = None if index else self._params.prompt_logprobs
+        seed = _seed(self._params.seed, index)
+        return replace(self._params, seed=seed, prompt_logprobs=told)
+
     def events(self, index: int, update: SequenceUpdate) -> list[Event]:
         """What an update of one answer means; the first one starts the output.
+
+        So does the one that tells of the prompt, of whose request nothing is streamed.
 
         Raises:
             ApiError: The engine refused the request or failed.
@@ -102,7 +110,7 @@ class Run:
         answer = self._answers[index]
         answer.latest = update
         events: list[Event] = []
-        if self._first is None:
+        if self._first is None or update.prompt_logprobs:
             events.append(self._start(update))
         events += answer.output(update, self._texts.told(update.logprobs))
         if update.finish_reason is not None:

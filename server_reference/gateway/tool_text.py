@@ -157,6 +157,8 @@ class ToolText:
             value = json.loads(call.text[: call.end], strict=False)
             arguments = value.get("arguments", value.get("parameters", {}))
             written = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+            # Half a surrogate pair, which is no text, goes back into the escape that it came as.
+            written = written.encode("utf-8", "backslashreplace").decode()
         except (ValueError, RecursionError):
             return []
         name = value.get("name")

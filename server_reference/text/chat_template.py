@@ -66,7 +66,7 @@ class ChatTemplate:
         try:
             read = meta.find_undeclared_variables(environment.parse(source))
             self._template = environment.from_string(source)
-        except jinja2.TemplateError as error:
+        except Exception as error:  # a template becomes Python, whose compiler has limits too
             raise ChatTemplateError(f"the model's chat template is broken: {error}") from error
         self.takes_tools = "tools" in read
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
@@ -85,8 +85,9 @@ class ChatTemplate:
         given: dict[str, Any] = {"messages": messages, "tools": tools or None, "documents": None}
         try:
             return self._template.render(given, add_generation_prompt=True, **self._tokens)
-        except (jinja2.TemplateError, TypeError, ValueError, LookupError, ArithmeticError) as error:
-            raise ChatTemplateError(f"the model's chat template refuses: {error}") from error
+        except Exception as error:  # a template is a program, which may fail as any may
+            why = "it is nested too deep" if isinstance(error, RecursionError) else error
+            raise ChatTemplateError(f"the model's chat template refuses: {why!s}") from error
 
     def encode(
         self, tokenizer: Tokenizer, messages: Messages, *, tools: Tools | None = None

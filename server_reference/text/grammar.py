@@ -225,7 +225,7 @@ def _schemas(grammar: Grammar) -> Iterator[Any]:
         try:
             schema, end = json.JSONDecoder().raw_decode(grammar.source, mark.end())
             yield schema
-        except ValueError:
+        except (ValueError, RecursionError):
             end = mark.end()  # a mark in a text, or no JSON, of which llguidance complains
 
 

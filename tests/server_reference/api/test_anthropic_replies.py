@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from server_reference.api.anthropic_messages import AnthropicMessages
 from server_reference.api.events import (
+    ArgumentsDelta,
     Finished,
     TextDelta,
+    ToolCallFinished,
+    ToolCallStarted,
 )
 from tests.server_reference.api.written import STARTED, STREAMED, a_call, as_reply, as_stream
 
@@ -88,6 +93,22 @@ def test_a_whole_message_holds_the_same():
         {"type": "tool_use", "id": "toolu_1", "name": "at", "input": {"city": "Rome"}},
     ]
     assert reply["stop_reason"] == "tool_use"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(r'"\ud83d"', id="half-a-surrogate-pair"),
+        pytest.param("1e999", id="too-large"),
+    ],
+)
+def test_a_whole_message_holds_whatever_a_model_wrote(value):
+    arguments = f'{{"city": {value}}}'
+    call = [ToolCallStarted("1", "at"), ArgumentsDelta(arguments), ToolCallFinished()]
+
+    reply = as_reply(WIRE, STREAMED, STARTED, *call, ENDED)
+
+    assert reply["content"][0]["input"] == json.loads(arguments)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from server_reference.api.fields import Bounds, read_object
         pytest.param(b'{"a": "\\udc00", "b": "some more text"}', id="lone-low-surrogate"),
         pytest.param(b'{"a": "\xed\xa0\x80"}', id="surrogate-in-utf-8"),
         pytest.param(b'{"a": ' + b"[" * 100_000, id="nested-too-deep"),
+        pytest.param(b'{"a": ' + b"[" * 256 + b"]" * 256 + b"}", id="more-levels-than-are-taken"),
         pytest.param(b'{"a": ' + b"9" * 5000 + b"}", id="number-too-long"),
         pytest.param(b"[]", id="array"),
         pytest.param(b"null", id="null"),
@@ -34,6 +35,12 @@ def test_a_body_that_is_no_json_object_is_refused(body):
 
     assert refused.value.status("openai") == 400
     assert "the body" in refused.value.message
+
+
+def test_as_many_levels_as_are_taken_are_taken():
+    body = b'{"a": ' + b'[{"b": ' * 127 + b"[1]" + b"}]" * 127 + b"}"
+
+    assert read_object(body).value("a")
 
 
 def test_a_surrogate_pair_is_a_character():

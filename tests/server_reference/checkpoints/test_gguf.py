@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gguf.constants import GGMLQuantizationType as Kind
 
-from server_reference.checkpoints.gguf import GgufError, GgufFile
+from server_reference.checkpoints.gguf import GgufError, GgufFile, Metadata
 from tests.server_reference.checkpoints.gguf_files import TOKENS, tensors, write_gguf
 
 
@@ -37,6 +37,14 @@ def test_a_missing_value_is_the_default_or_an_error_naming_it(path: Path) -> Non
     assert metadata.number("llama.rope.freq_base", 10_000.0) == 10_000.0
     with pytest.raises(GgufError, match=r"model\.gguf has no metadata 'llama\.none'"):
         metadata.integer("llama.none")
+
+
+def test_a_number_that_is_no_float_is_an_error_naming_it(tmp_path: Path) -> None:
+    """JSON has integers of any length."""
+    metadata = Metadata(tmp_path / "config.json", {"rms_norm_eps": 10**400})
+
+    with pytest.raises(GgufError, match=r"config.json: metadata 'rms_norm_eps' should be a number"):
+        metadata.number("rms_norm_eps")
 
 
 def test_a_value_of_another_type_is_an_error(path: Path) -> None:

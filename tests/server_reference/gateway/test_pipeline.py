@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from server_reference.api.errors import ApiError
 from server_reference.api.events import (
@@ -14,7 +15,10 @@ from server_reference.api.events import (
     Started,
     TextDelta,
 )
+from server_reference.api.wire import Answer
+from server_reference.core import TokenLogprob
 from server_reference.gateway.metering import Usage
+from tests.server_reference.gateway.conftest import CountingReplica
 from tests.server_reference.gateway.pipelines import (
     TINY,
     a_pipeline,
@@ -290,6 +294,35 @@ def test_several_answers_are_several_sequences_of_one_prompt(replica):
             *(TextDelta(text, index) for text in "123"),
             Finished("length", 3, None, index),
         ]
+
+
+class LateFirst(CountingReplica):
+    """Its first answer comes last; each tells of the prompt, if asked, with its first token."""
+
+    def __init__(self):
+        super().__init__()
+        self.others_ended = asyncio.Event()
+
+    async def generate(self, request):
+        async for update in super().generate(request):
+            if update.finish_reason and request.id.endswith("-2"):
+                self.others_ended.set()
+            if request.id.endswith("-0"):
+                await self.others_ended.wait()
+            if request.params.prompt_logprobs is not None and update.num_output_tokens == 1:
+                told = [TokenLogprob(token_id=65, logprob=-1.0)]
+                update = structs.replace(update, prompt_logprobs=told)
+            yield update
+
+
+def test_of_several_answers_only_the_first_tells_of_the_prompt():
+    replica = LateFirst()
+
+    answer = Answer.of(*run(a_pipeline(replica), a_request(n=3, prompt_logprobs=0)))
+
+    assert [one.params.prompt_logprobs for one in replica.asked] == [0, None, None]
+    assert [one.bytes for one in answer.started.logprobs] == [b"A"]
+    assert [answer.choices[index].text for index in range(3)] == ["123"] * 3
 
 
 def test_several_answers_are_charged_together_and_their_prompt_once(replica):

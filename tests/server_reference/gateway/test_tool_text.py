@@ -152,6 +152,17 @@ def test_what_models_write_instead_is_understood(body, arguments):
     assert told(written(body)) == [("time", arguments)]
 
 
+@pytest.mark.parametrize("is_held", [False, True], ids=["free", "held"])
+def test_half_a_surrogate_pair_is_told_as_the_escape_that_it_is(is_held):
+    arguments = r'{"\udc00": "\ud83d"}'
+    text = written(f'{{"name": "time", "arguments": {arguments}}}')
+
+    (_, delta, _), _ = parsed(text, is_held=is_held)
+
+    assert delta == ArgumentsDelta(arguments)
+    assert delta.text.isascii()
+
+
 def test_a_call_whose_end_mark_is_missing_is_one():
     """The mark may be where the engine was asked to stop."""
     assert told(f"{OPEN}\n{ROME}\n") == [("weather", {"city": "Rome"})]

@@ -162,6 +162,33 @@ def test_text_behind_a_control_token_is_told_so() -> None:
     assert told == [("a", False), ("b", True)]
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("{% for a in b %}" * 25 + "{% endfor %}" * 25, id="loops"),
+        pytest.param("{% if a %}" * 120 + "{% endif %}" * 120, id="indentation"),
+        pytest.param("{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", id="parentheses"),
+        pytest.param("{{ " + "9" * 5000 + " }}", id="digits"),
+        pytest.param("{% break %}", id="break-outside"),
+    ],
+)
+def test_a_template_that_no_python_can_be_made_of_is_an_error_at_once(source: str) -> None:
+    with pytest.raises(ChatTemplateError, match="template is broken"):
+        ChatTemplate(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("{% block a %}{{ self.a() }}{% endblock %}", id="calls-itself"),
+        pytest.param("{{ messages|dictsort }}", id="no-such-attribute"),
+    ],
+)
+def test_a_template_that_fails_refuses_however_it_does(source: str) -> None:
+    with pytest.raises(ChatTemplateError, match="template refuses: "):
+        ChatTemplate(source).render(HELLO)
+
+
 def test_a_broken_template_is_an_error_at_once() -> None:
     with pytest.raises(ChatTemplateError, match="template is broken"):
         ChatTemplate("{% for %}")

@@ -49,6 +49,12 @@ BYTES = ByteTokenizer()
         pytest.param(
             "lark", 'start: %json {"multipleOf": 99999}', "99,999 steps", id="multiple-in-lark"
         ),
+        pytest.param(
+            "lark",
+            'start: %json {"const": ' + "[" * 9999 + "]" * 9999 + "}",
+            "recursion limit exceeded",
+            id="nested-json-in-lark",
+        ),
         pytest.param("lark", "start: a", 'unknown name: "a"', id="lark"),
         pytest.param("lark", "start: <|x|>", "unknown special token", id="control-token"),
         pytest.param("lark", 'start: "a"' + "\n" * 501, "501 lines", id="lines"),
