@@ -22,8 +22,7 @@ from ..text.detokenizer import Detokenizer
 from ..text.grammar import GrammarCompiler
 from .model_runner import Drawn, Flight, LogitsObserver, ModelRunner
 from .output import Output
-from .pacing import PrefillPace
-from .parts import Body, body_of, builder, looks_ahead, memory, scheduler
+from .parts import Body, body_of, builder, looks_ahead, memory, pace, scheduler
 from .rules import Rules
 from .scheduler import RefusedError, Step
 from .speculation import Speculator
@@ -83,8 +82,7 @@ class Engine:
             record=body.record,
         )
         self._speculator = Speculator(config.num_draft_tokens, body.texts)
-        stretch = config.prefill_stretch
-        self._pace = None if stretch is None else PrefillPace(stretch=stretch)
+        self._pace = pace(config)
         self._lookahead = looks_ahead(config, model.transformer)
         self._clock = clock
         self._live: dict[Sequence, Output] = {}

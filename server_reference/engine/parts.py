@@ -15,6 +15,7 @@ from ..kv.memory import free_memory
 from ..models.numerics import kv_dtype_of
 from ..models.transformer import Transformer
 from .batch_builder import BatchBuilder
+from .pacing import PrefillPace
 from .pool_size import PoolSize, pool_size
 from .scheduler import Scheduler
 from .speculation import HostTexts, Texts
@@ -22,7 +23,7 @@ from .speculation import HostTexts, Texts
 if TYPE_CHECKING:
     from .graphs import DecodeGraphs  # which needs triton
 
-__all__ = ["Body", "body_of", "builder", "looks_ahead", "memory", "scheduler"]
+__all__ = ["Body", "body_of", "builder", "looks_ahead", "memory", "pace", "scheduler"]
 
 
 class Body(NamedTuple):
@@ -43,6 +44,12 @@ def looks_ahead(config: EngineConfig, model: Transformer) -> bool:
     """Whether steps are scheduled before the tokens of the one before are known."""
     asked = config.lookahead
     return model.device.type != "cpu" if asked is None else asked == 1
+
+
+def pace(config: EngineConfig) -> PrefillPace | None:
+    """What bounds the prompt tokens beside decodes, if anything does."""
+    stretch = config.prefill_stretch
+    return None if stretch is None else PrefillPace(stretch=stretch)
 
 
 def scheduler(config: EngineConfig, pool: PoolSize) -> Scheduler:
