@@ -66,9 +66,8 @@ class Engine:
         self._token_bytes = cache(model.tokenizer.token_bytes)
         self._vocab_size = model.transformer.config.vocab_size
         # Of a tokenizer with more tokens than the model, those beyond are never drawn.
-        self._eos = frozenset(
-            one for one in model.tokenizer.eos_token_ids if one < self._vocab_size
-        )
+        eos = model.tokenizer.eos_token_ids
+        self._eos = frozenset(one for one in eos if one < self._vocab_size)
         self.grammars = GrammarCompiler(model.tokenizer)
         self._rules = Rules(seed=config.seed, eos=self._eos, compile=self.grammars.compile)
         body = body or body_of(model.transformer, config, pool)
@@ -87,9 +86,8 @@ class Engine:
         self._clock = clock
         self._live: dict[Sequence, Output] = {}
         self._ids: dict[str, Sequence] = {}
-        self._arrivals = 0
         self._in_flight: Flight | None = None
-        self.failed_steps = 0
+        self._arrivals = self.failed_steps = 0
         self._born = self._finished = clock()
 
     @property
