@@ -143,7 +143,8 @@ def _run(transformer: Transformer, kind: Kind, batch: Batch, num_splits: int) ->
     )
     attention.begin(step)
     tokens, newest = (_on_meta(count, dtype=torch.int64) for count in (num_tokens, num_seqs + 1))
-    transformer.hidden(tokens, tokens, attention, newest=newest)
+    for known in (newest, None):
+        transformer.hidden(tokens, tokens, attention, newest=known)
 
 
 def _on_meta(*shape: int, dtype: torch.dtype) -> Tensor:

@@ -48,7 +48,8 @@ def embed(
     launch(
         _embed_kernel,
         (num_tokens, triton.cdiv(hidden, _BLOCK)),
-        (out, token_ids, newest, table, hidden, scale),
+        # Where no token is negative, any tokens will do: no kernel is compiled for that alone.
+        (out, token_ids, token_ids if newest is None else newest, table, hidden, scale),
         Configuration(constants=(("BLOCK", _BLOCK),)),
     )
     return out
@@ -58,7 +59,7 @@ def embed(
 def _embed_kernel(
     out_ptr,  # [num_tokens, hidden]
     token_ids_ptr,  # [num_tokens]
-    newest_ptr,  # [max_num_seqs], or None
+    newest_ptr,  # [max_num_seqs]
     table_ptr,  # [vocab_size, hidden]
     hidden,
     scale,
@@ -67,8 +68,7 @@ def _embed_kernel(
     row = tl.program_id(0).to(tl.int64)
     offs = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     token = tl.load(token_ids_ptr + row)
-    if newest_ptr is not None:
-        carried = tl.load(newest_ptr - 1 - token, mask=token < 0, other=0)
-        token = tl.where(token < 0, tl.maximum(carried, 0), token)
+    carried = tl.load(newest_ptr - 1 - token, mask=token < 0, other=0)
+    token = tl.where(token < 0, tl.maximum(carried, 0), token)
     values = tl.load(table_ptr + token * hidden + offs, mask=offs < hidden, other=0.0)
     tl.store(out_ptr + row * hidden + offs, values.to(tl.float32) * scale, mask=offs < hidden)
