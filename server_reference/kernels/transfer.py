@@ -26,8 +26,9 @@ def send(values: NDArray[Any], device: torch.device) -> Tensor:
 def fill(buffer: Tensor, values: NDArray[Any]) -> None:
     """Copy into the beginning of a buffer, in its dtype, in each dimension; see `send`."""
     narrow = np.dtype(str(buffer.dtype).removeprefix("torch."))
-    sent = send(np.ascontiguousarray(values, dtype=narrow), buffer.device)
-    buffer[tuple(slice(size) for size in values.shape)].copy_(sent)
+    host = torch.from_numpy(np.ascontiguousarray(values, dtype=narrow))
+    sent = host if buffer.device.type == "cpu" else host.pin_memory()
+    buffer[tuple(slice(size) for size in values.shape)].copy_(sent, non_blocking=True)
 
 
 class Fetched:
