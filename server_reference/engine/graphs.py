@@ -40,16 +40,17 @@ class CudaCapture:
 
     def __init__(self) -> None:
         self._pool = torch.cuda.graph_pool_handle()
+        # One for all: cuBLAS keeps memory for each stream that it ever ran on.
+        self._aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch has no types here
 
     def __call__(self, run: Callable[[], Tensor]) -> tuple[Callable[[], object], Tensor]:
         """Run it once aside, so that all it needs is made and compiled, then record it."""
-        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch has no types here
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
+        self._aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._aside):
             run()
-        torch.cuda.current_stream().wait_stream(aside)
+        torch.cuda.current_stream().wait_stream(self._aside)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
+        with torch.cuda.graph(graph, pool=self._pool, stream=self._aside):
             result = run()
         return graph.replay, result
 
@@ -100,6 +101,9 @@ class DecodeGraphs:
         self._token_ids, self._positions = (newest.new_zeros(most) for _ in range(2))
         self._rows = newest.new_full((most,), most)
         self._params = torch.from_numpy(greedy_params(most)).to(newest.device)
+        # One for all sizes: each graph's own would be kept, which is gigabytes for all of them.
+        vocab_size = transformer.config.vocab_size
+        self._logits = newest.new_zeros((most, vocab_size), dtype=torch.float32)
         sizes = sizes or [*(size for size in (1, 2, 4) if size < most), *range(8, most, 8), most]
         self._recorded: dict[int, _Recorded] = {}
         begun = time.monotonic()
@@ -154,7 +158,7 @@ class DecodeGraphs:
                 self._attention,
                 newest=self._newest,
             )
-            return transformer.logits(hidden)
+            return transformer.logits(hidden, out=self._logits[:size])
 
     def _draw(self, logits: Tensor, *, is_greedy: bool) -> Tensor:
         size = len(logits)

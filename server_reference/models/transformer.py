@@ -252,19 +252,24 @@ class Transformer:
                 post = norms.get("mlp_post_norm")
             return self._add_and_normalise(x, self._norm, added, post)
 
-    def logits(self, hidden: Tensor) -> Tensor:
+    def logits(self, hidden: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Scores of every token of the vocabulary to come next.
 
         Args:
             hidden: Rows of what `hidden` returned, `[rows, hidden_size]`.
+            out: Where to write what is returned; `None`: anywhere.
 
         Returns:
             `[rows, vocab_size]`, fp32.
         """
         with torch.inference_mode():
-            scores = self._head(hidden).float()
+            scores = self._head(hidden)
+            scores = scores.float() if out is None else out.copy_(scores)
             cap = self.config.logit_soft_cap
-            return scores if cap is None else torch.tanh(scores / cap) * cap
+            if cap is None:
+                return scores
+            capped = torch.tanh(scores / cap) * cap
+            return capped if out is None else out.copy_(capped)
 
     def _layer(self, at: int) -> _Layer:
         prefix = f"layers.{at}."
