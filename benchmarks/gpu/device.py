@@ -1,0 +1,140 @@
+"""Where the benchmark runs: on a GPU, or in Triton's interpreter to see that it runs."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from statistics import median
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import triton
+from torch import Tensor
+
+from server_reference.engine.graphs import Capture, CudaCapture, again
+from server_reference.kernels.launch import chip_family
+
+__all__ = ["Device", "Gpu", "Interpreted"]
+
+_FLUSHED = 512 << 20  # bytes: several times the L2 cache of any of the chips
+_WARM_UPS = 3
+_REPEATS = 15
+
+
+class Device(Protocol):
+    """A torch device, and how what runs on it is timed.
+
+    Attributes:
+        dtype: Of weights, activations and the KV cache.
+        num_processors: Of the chip.
+    """
+
+    device: torch.device
+    dtype: torch.dtype
+    num_processors: int
+    capture: Capture
+
+    def seconds(self, run: Callable[[], Tensor], *, is_captured: bool = True) -> float:
+        """The median of several runs, each with nothing of its inputs in the chip's cache.
+
+        Args:
+            is_captured: Launch what `run` launches as a graph, so that launching costs little.
+        """
+        ...
+
+    def wait(self) -> None:
+        """For all that was launched."""
+        ...
+
+    def forget(self) -> None:
+        """Give back memory that nothing holds."""
+        ...
+
+    def facts(self) -> dict[str, str]:
+        """Chip, versions and date."""
+        ...
+
+
+class Gpu:
+    """The current CUDA device (AMD's answer to the same name)."""
+
+    dtype = torch.bfloat16
+
+    def __init__(self) -> None:
+        self.device = torch.device("cuda", torch.cuda.current_device())
+        self._properties: Any = torch.cuda.get_device_properties(self.device)
+        self.num_processors: int = self._properties.multi_processor_count
+        self.capture = CudaCapture()
+        self._flushed = torch.empty(_FLUSHED, dtype=torch.int8, device=self.device)
+
+    def seconds(self, run: Callable[[], Tensor], *, is_captured: bool = True) -> float:
+        launch: Callable[[], object] = CudaCapture()(run)[0] if is_captured else run
+        for _ in range(_WARM_UPS):
+            launch()
+        times = []
+        for _ in range(_REPEATS):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            self._flushed.zero_()  # it also gives the host the time to launch what follows
+            begin.record()
+            launch()
+            end.record()
+            times.append((begin, end))
+        torch.cuda.synchronize()
+        return median(begin.elapsed_time(end) for begin, end in times) / 1e3
+
+    def wait(self) -> None:
+        torch.cuda.synchronize()
+
+    def forget(self) -> None:
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+
+    def facts(self) -> dict[str, str]:
+        return _facts() | {
+            "chip": torch.cuda.get_device_name(self.device),
+            "family": chip_family(self.device),
+            "memory": f"{self._properties.total_memory:,} bytes",
+            "processors": str(self.num_processors),
+            "runtime": f"HIP {torch.version.hip}"
+            if torch.version.hip
+            else f"CUDA {torch.version.cuda}",
+        }
+
+
+class Interpreted:
+    """The CPU, with kernels in Triton's interpreter: every time is meaningless."""
+
+    dtype = torch.float32  # the interpreter has bf16 wrong
+    num_processors = 6
+
+    def __init__(self) -> None:
+        self.device = torch.device("cpu")
+        self.capture: Capture = again
+
+    def seconds(self, run: Callable[[], Tensor], *, is_captured: bool = True) -> float:
+        launch: Callable[[], object] = again(run)[0] if is_captured else run
+        begun = time.perf_counter()
+        launch()
+        return time.perf_counter() - begun
+
+    def wait(self) -> None:
+        pass
+
+    def forget(self) -> None:
+        pass
+
+    def facts(self) -> dict[str, str]:
+        return _facts() | {"chip": "none: interpreted", "family": chip_family(self.device)}
+
+
+def _facts() -> dict[str, str]:
+    return {
+        "measured_at": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "triton": str(triton.__version__),
+        "numpy": str(np.__version__),
+    }
