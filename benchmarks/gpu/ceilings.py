@@ -18,7 +18,7 @@ __all__ = ["ceilings", "or_why"]
 def ceilings(device: Device, sizes: Sizes) -> tuple[Chip, list[Figure]]:
     """What a copy and a product of large matrices reach: the chip as it is."""
     given = {"dtype": device.dtype, "device": device.device}
-    source = torch.zeros(sizes.copied // device.dtype.itemsize, **given)
+    source = torch.randn(sizes.copied // device.dtype.itemsize, **given)
     into = torch.empty_like(source)
     bandwidth = 2 * sizes.copied / device.seconds(lambda: into.copy_(source))
     del source, into

@@ -165,20 +165,17 @@ def _engine(device: Device, sizes: Sizes) -> Engine:
     model = loaded(sizes.model, random_weights(sizes.model, device))
     if device.device.type == "cuda":
         return Engine(model, _config(device, sizes))
-    config = replace(_config(device, sizes), num_blocks=_num_blocks(sizes))
-    return Engine(model, config, **_body(device, sizes, model.transformer))
+    num_blocks = sizes.num_seqs * -(-2 * sizes.most // sizes.block_size)
+    config = replace(_config(device, sizes), num_blocks=num_blocks)
+    return Engine(model, config, **_body(device, sizes, model.transformer, num_blocks))
 
 
-def _num_blocks(sizes: Sizes) -> int:
-    return sizes.num_seqs * -(-2 * sizes.most // sizes.block_size)
-
-
-def _body(device: Device, sizes: Sizes, transformer: Any) -> dict[str, Any]:
+def _body(device: Device, sizes: Sizes, transformer: Any, num_blocks: int) -> dict[str, Any]:
     config = _config(device, sizes)
     return body(
         device,
         transformer,
-        num_blocks=_num_blocks(sizes),
+        num_blocks=num_blocks,
         block_size=sizes.block_size,
         max_num_seqs=sizes.num_seqs,
         max_step_tokens=sizes.max_step_tokens,
@@ -220,18 +217,36 @@ class _Watched:
 
 def host_time(device: Device, sizes: Sizes) -> Iterator[Figure]:
     """What a step of decodes costs the host, and how much of it the device hides."""
+    steps, waits = _watch(device, sizes)
+    gc.collect()
+    device.forget()
+    host = [step - wait for step, wait in zip(steps, waits, strict=True)]
+    waited = median(waits) / median(steps)
+    yield Figure(
+        stage="host",
+        name=f"a step of {sizes.num_seqs} decodes, which takes {median(steps) * 1e3:.2f} ms in all",
+        value=median(host) * 1e3,
+        unit="ms",
+        beside={"waits for the device, ms": median(waits) * 1e3},
+        target=Target(value=waited, least=0.01, what="share in which the host waits"),
+    )
+
+
+def _watch(device: Device, sizes: Sizes) -> tuple[list[float], list[float]]:
+    """Seconds of each step of decodes alone, and of waiting in it."""
     model = loaded(sizes.model, random_weights(sizes.model, device))
-    its = _body(device, sizes, model.transformer)
+    prompt, output = [1, 2, 3], sizes.watched + 8
+    num_blocks = sizes.num_seqs * (1 + -(-(len(prompt) + output) // sizes.block_size))
+    its = _body(device, sizes, model.transformer, num_blocks)
     watched: list[_Watched] = []
 
     def record(newest: Tensor) -> Any:
         watched.append(_Watched(its["record"](newest, sizes=[sizes.num_seqs])))
         return watched[0]
 
-    config = replace(_config(device, sizes), num_blocks=_num_blocks(sizes))
+    config = replace(_config(device, sizes), num_blocks=num_blocks)
     engine = Engine(model, config, attention=its["attention"], record=record)
-    output = sizes.watched + 8
-    _add(engine, [([number % 7] * 8, output) for number in range(sizes.num_seqs)])
+    _add(engine, [(prompt, output)] * sizes.num_seqs)
     steps, waits = list[float](), list[float]()
     while engine.has_work:
         begun, before = time.perf_counter(), watched[0].waited
@@ -240,16 +255,4 @@ def host_time(device: Device, sizes: Sizes) -> Iterator[Figure]:
             steps.append(time.perf_counter() - begun)
             waits.append(watched[0].waited - before)
     device.wait()
-    host = [step - wait for step, wait in zip(steps, waits, strict=True)]
-    rest, wait = median(host), median(waits)
-    yield Figure(
-        stage="host",
-        name=f"of a step of {sizes.num_seqs} decodes, of {median(steps) * 1e3:.2f} ms in all",
-        value=rest * 1e3,
-        unit="ms",
-        beside={"waited for the device (ms)": wait * 1e3},
-        target=Target(value=wait * 1e3, least=0.01, what="ms that the host waits: it is hidden"),
-    )
-    del engine, its, watched
-    gc.collect()
-    device.forget()
+    return steps, waits

@@ -22,7 +22,7 @@ from .device import Device
 from .figures import Figure
 from .sizes import Sizes
 
-__all__ = ["draws", "fused_kernels"]
+__all__ = ["drawn_by_torch", "draws", "fused_kernels"]
 
 _Run: TypeAlias = Callable[[], Tensor]
 
@@ -113,7 +113,7 @@ def draws(device: Device, sizes: Sizes, chip: Chip) -> Iterator[Figure]:
         given = [Draw(params, seed=row, index=0) for row in range(rows)]
         packed = PackedDraws.of(given, vocab_size=vocab_size, device=device.device)
         seconds = device.seconds(partial(draw_tokens, logits, packed))
-        other = partial(_drawn_by_torch, logits, **its)
+        other = partial(drawn_by_torch, logits, **its)
         yield Figure(
             stage="draws",
             name=f"{name}, {rows} x {vocab_size:,}",
@@ -125,10 +125,10 @@ def draws(device: Device, sizes: Sizes, chip: Chip) -> Iterator[Figure]:
         )
 
 
-def _drawn_by_torch(
+def drawn_by_torch(
     logits: Tensor, temperature: float, top_p: float | None = None, top_k: int | None = None
 ) -> Tensor:
-    """As it is written with torch alone."""
+    """Draw as it is written with torch alone."""
     if temperature == 0:
         return logits.argmax(-1)
     scores = logits / temperature

@@ -68,7 +68,7 @@ def _engine(device: Device, sizes: Sizes, model: Any, rows: _Rows) -> Engine:
         "max_step_tokens": max(2 * _NUM_SEQS, sizes.least),  # the last prompts take two steps
         "block_size": sizes.block_size,
         "num_blocks": 2 * num_blocks,
-        "max_context": min(2 * sizes.most, model.transformer.config.max_context),
+        "max_context": sizes.least + 5 * _NUM_SEQS + _OUTPUT,
     }
     is_gpu = device.device.type == "cuda"
     config = EngineConfig(device="cuda" if is_gpu else "cpu", lookahead=1, **limits)  # type: ignore[arg-type]  # integers

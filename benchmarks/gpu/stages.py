@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import time
@@ -78,6 +79,10 @@ def _check_logits(bench: _Bench) -> None:
     bench.report.checks.append(check_logits(bench.device, bench.sizes))
 
 
+def _ceilings(bench: _Bench) -> None:
+    bench.known_chip()
+
+
 def _timed(measure: Callable[[Device, Sizes, Chip], Iterable[Figure]]) -> Callable[[_Bench], None]:
     return lambda bench: bench.add(measure(bench.device, bench.sizes, bench.known_chip()))
 
@@ -86,7 +91,7 @@ STAGES: dict[str, tuple[float, Callable[[_Bench], None]]] = {
     "compile": (90, _compile),
     "kernels": (90, _check),
     "logits": (40, _check_logits),
-    "ceilings": (5, lambda bench: [bench.known_chip()] and None),
+    "ceilings": (5, _ceilings),
     "decode": (10, _timed(attention_times.decodes)),
     "prefill": (10, _timed(attention_times.prompts)),
     "fused": (10, _timed(kernel_times.fused_kernels)),
@@ -147,6 +152,8 @@ def _run_all(bench: _Bench, names: Sequence[str], limit: float, folder: Path | N
         except Exception as error:  # the other stages have been paid for
             traceback.print_exc()
             report.failed[name] = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        gc.collect()  # of what a stage that failed held
+        bench.device.forget()
         report.seconds[name] = round(time.monotonic() - begun, 1)
         report.late, late.told = report.late + late.told, []
         if folder is not None:
