@@ -32,8 +32,8 @@ class Step:
     max_query_len: int
     options: dict[str, Any]
 
-    def attend(self, split: Split | None = None) -> Tensor:
-        out = torch.zeros_like(self.inputs["q"])
+    def attend(self, split: Split | None = None, out: Tensor | None = None) -> Tensor:
+        out = torch.zeros_like(self.inputs["q"]) if out is None else out
         paged_attention(
             **self.inputs,
             **self.options,

@@ -17,14 +17,7 @@ __all__ = ["ceilings", "or_why"]
 
 def ceilings(device: Device, sizes: Sizes) -> tuple[Chip, list[Figure]]:
     """What a copy and a product of large matrices reach: the chip as it is."""
-    given = {"dtype": device.dtype, "device": device.device}
-    source = torch.randn(sizes.copied // device.dtype.itemsize, **given)
-    into = torch.empty_like(source)
-    bandwidth = 2 * sizes.copied / device.seconds(lambda: into.copy_(source))
-    del source, into
-    size = sizes.product
-    left, right = (torch.randn(size, size, **given) for _ in range(2))
-    operations = 2 * size**3 / device.seconds(lambda: left @ right)
+    bandwidth, operations = _bandwidth(device, sizes.copied), _operations(device, sizes.product)
     chip = Chip(
         name=device.facts()["chip"],
         memory=0.0,
@@ -42,11 +35,27 @@ def ceilings(device: Device, sizes: Sizes) -> tuple[Chip, list[Figure]]:
         ),
         Figure(
             stage="ceilings",
-            name=f"product of {size:,} x {size:,} matrices, {kind}",
+            name=f"product of {sizes.product:,} x {sizes.product:,} matrices, {kind}",
             value=operations / 1e12,
             unit="TFLOPS",
         ),
     ]
+
+
+def _bandwidth(device: Device, size: int) -> float:
+    """Bytes a second that a copy of so many reads and writes together."""
+    numbers = size // device.dtype.itemsize
+    source = torch.randn(numbers, dtype=device.dtype, device=device.device)
+    into = torch.empty_like(source)
+    return 2 * size / device.seconds(lambda: into.copy_(source))
+
+
+def _operations(device: Device, size: int) -> float:
+    """Operations a second of a product of square matrices."""
+    left, right = (
+        torch.randn(size, size, dtype=device.dtype, device=device.device) for _ in range(2)
+    )
+    return 2 * size**3 / device.seconds(lambda: left @ right)
 
 
 def or_why(measure: Callable[[], float]) -> float | str:

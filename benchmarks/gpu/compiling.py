@@ -6,11 +6,14 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from triton import knobs
 
 from server_reference.kernels.aot_processes import CompilerError, compile_all
 from server_reference.kernels.manifest import Row, rows
 
-__all__ = ["Late", "compile_rows", "needed"]
+__all__ = ["Late", "compile_rows", "needed", "num_cached"]
 
 
 class Late(logging.Handler):
@@ -27,6 +30,12 @@ class Late(logging.Handler):
 def needed(target: str, others: Sequence[Row] = ()) -> list[Row]:
     """The manifest's rows, and others."""
     return list(dict.fromkeys([*rows(target), *others]))
+
+
+def num_cached() -> int:
+    """Entries of Triton's cache."""
+    folder = Path(knobs.cache.dir)
+    return sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
 
 
 def compile_rows(

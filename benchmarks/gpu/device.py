@@ -35,7 +35,11 @@ class Device(Protocol):
     device: torch.device
     dtype: torch.dtype
     num_processors: int
-    capture: Capture
+
+    @property
+    def capture(self) -> Capture:
+        """Records what is launched, to launch it again."""
+        ...
 
     def seconds(self, run: Callable[[], Tensor], *, is_captured: bool = True) -> float:
         """The median of several runs, each with nothing of its inputs in the chip's cache.
@@ -67,11 +71,18 @@ class Gpu:
         self.device = torch.device("cuda", torch.cuda.current_device())
         self._properties: Any = torch.cuda.get_device_properties(self.device)
         self.num_processors: int = self._properties.multi_processor_count
-        self.capture = CudaCapture()
         self._flushed = torch.empty(_FLUSHED, dtype=torch.int8, device=self.device)
 
+    @property
+    def capture(self) -> Capture:
+        """Another each time: graphs share memory for as long as one of them lives."""
+        return CudaCapture()
+
     def seconds(self, run: Callable[[], Tensor], *, is_captured: bool = True) -> float:
-        launch: Callable[[], object] = CudaCapture()(run)[0] if is_captured else run
+        launch: Callable[[], object] = run
+        if is_captured:
+            with torch.cuda.stream(torch.cuda.current_stream()):  # also after one that failed
+                launch, _ = self.capture(run)
         for _ in range(_WARM_UPS):
             launch()
         times = []
@@ -112,7 +123,10 @@ class Interpreted:
 
     def __init__(self) -> None:
         self.device = torch.device("cpu")
-        self.capture: Capture = again
+
+    @property
+    def capture(self) -> Capture:
+        return again
 
     def seconds(self, run: Callable[[], Tensor], *, is_captured: bool = True) -> float:
         launch: Callable[[], object] = again(run)[0] if is_captured else run

@@ -13,13 +13,14 @@ class Check:
     """One kernel on one input, beside its twin.
 
     Args:
-        error: The largest difference, as a multiple of what is allowed.
+        error: The largest difference, as a multiple of what is allowed; `None`: there is no
+            number for it.
         wrong: What is wrong; empty: nothing is.
     """
 
     kernel: str
     case: str
-    error: float
+    error: float | None
     wrong: str = ""
 
 
@@ -48,6 +49,7 @@ class Figure:
 
     Args:
         stage: Of the benchmark.
+        value: `None` where it cannot be measured here.
         share: Of what the chip could do at its best.
         best: What that is.
         beside: The same of others, in the same unit; or why there is none.
@@ -56,7 +58,7 @@ class Figure:
 
     stage: str
     name: str
-    value: float
+    value: float | None
     unit: str
     share: float | None = None
     best: str = ""

@@ -22,6 +22,7 @@ class Report:
         failed: What a stage raised, by its name.
         left_out: Stages for which no time was left.
         late: Kernels that were compiled only when they were launched.
+        cached: What Triton's cache gained in each stage: kernels, and launchers of them.
     """
 
     facts: dict[str, str]
@@ -33,6 +34,7 @@ class Report:
     failed: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
+    cached: dict[str, int] = field(default_factory=dict)
 
     @property
     def wrongs(self) -> list[str]:
@@ -46,7 +48,7 @@ class Report:
         words = "".join(one if one.isalnum() else " " for one in self.facts["chip"].lower())
         stem = folder / "-".join(words.split())
         paths = [stem.with_suffix(".json"), stem.with_suffix(".md")]
-        paths[0].write_text(json.dumps(asdict(self), indent=1) + "\n")
+        paths[0].write_text(json.dumps(asdict(self), indent=1, allow_nan=False) + "\n")
         paths[1].write_text(page(self))
         return paths
 
@@ -79,7 +81,7 @@ def _cells(one: Figure) -> list[str]:
         target = f"{goal.what}: {_told(goal.value)}, at least {_told(goal.least)}"
         verdict = "held" if goal.is_held else "missed"
     share = "" if one.share is None else f"{one.share:.1%} of {one.best}"
-    value = f"{_told(one.value)} {one.unit}"
+    value = "none" if one.value is None else f"{_told(one.value)} {one.unit}"
     return [_plain(text) for text in (one.stage, one.name, value, share, beside, target, verdict)]
 
 

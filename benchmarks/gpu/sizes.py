@@ -11,6 +11,8 @@ __all__ = ["FULL", "TINY", "Sizes"]
 
 _QWEN = PUBLIC_MODELS["Qwen3-0.6B"]
 _LLAMA = PUBLIC_MODELS["Llama-3-8B"]
+_CHECKED = ("Qwen3-0.6B", "SmolLM2-135M", "Llama-3-8B", "Qwen2-7B", "Gemma-3-1B")
+"""Among them they launch every row of the manifest."""
 _TINY = ModelConfig(
     num_layers=2,
     hidden_size=32,
@@ -81,11 +83,8 @@ class Sizes:
 
 
 FULL = Sizes(
-    checked={
-        name: PUBLIC_MODELS[name]
-        for name in ("Qwen3-0.6B", "SmolLM2-135M", "Qwen2-7B", "Gemma-3-1B")
-    },
-    checked_prompt=(70, 700),
+    checked={name: PUBLIC_MODELS[name] for name in _CHECKED},
+    checked_prompt=(200, 3000),
     copied=1 << 30,
     product=8192,
     decodes=((8, 8192), (64, 1024), (256, 1024)),

@@ -19,7 +19,7 @@ from server_reference.roofline import Chip
 from . import attention_times, kernel_times
 from .ceilings import ceilings
 from .checks import check, launched
-from .compiling import Late, compile_rows, needed
+from .compiling import Late, compile_rows, needed, num_cached
 from .device import Device, Gpu, Interpreted
 from .engine import host_time, throughput
 from .figures import Figure
@@ -57,7 +57,8 @@ class _Bench:
     def add(self, figures: Iterable[Figure]) -> None:
         for one in figures:
             share = "" if one.share is None else f", {one.share:.1%} of {one.best}"
-            self.tell(f"{one.stage}: {one.name}: {one.value:,.4g} {one.unit}{share}")
+            value = "none" if one.value is None else f"{one.value:,.4g} {one.unit}"
+            self.tell(f"{one.stage}: {one.name}: {value}{share}")
             self.report.figures.append(one)
 
 
@@ -146,6 +147,7 @@ def _run_all(bench: _Bench, names: Sequence[str], limit: float, folder: Path | N
             report.left_out.append(name)
             continue
         bench.tell(f"stage {name}")
+        cached = num_cached()
         try:
             with torch.no_grad():
                 stage(bench)
@@ -154,6 +156,7 @@ def _run_all(bench: _Bench, names: Sequence[str], limit: float, folder: Path | N
             report.failed[name] = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         gc.collect()  # of what a stage that failed held
         bench.device.forget()
+        report.cached[name] = num_cached() - cached
         report.seconds[name] = round(time.monotonic() - begun, 1)
         report.late, late.told = report.late + late.told, []
         if folder is not None:
