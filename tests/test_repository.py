@@ -14,7 +14,7 @@ import pytest
 from tests.layers import ROOT
 from tools.release import fragments, newest, version
 
-SCRIPTS = "bench check demo docs fix install release test".split()
+SCRIPTS = "bench check demo docs fix gpu install release test".split()
 FOLDERS = "src server_reference tests tools benchmarks examples".split()
 PYTHON_FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 PYPROJECT = (ROOT / "pyproject.toml").read_text()

@@ -17,7 +17,7 @@ from .device import Device
 from .figures import Check
 from .sizes import Sizes
 
-__all__ = ["cases", "check", "launched"]
+__all__ = ["cases", "check", "checked", "launched"]
 
 _WITHOUT_FP8 = ("sm_80",)
 
@@ -54,11 +54,11 @@ def check(device: Device, sizes: Sizes, family: str, tell: Callable[[str], None]
     checks = []
     for name, case in cases(sizes, device.dtype, family):
         tell(f"{case.kernel}, {name}, {case.name}")
-        checks.append(_checked(device, name, case))
+        checks.append(checked(device, name, case))
     return checks
 
 
-def _checked(device: Device, name: str, case: Case) -> Check:
+def checked(device: Device, name: str, case: Case) -> Check:
     """A kernel that raises is as wrong as one that disagrees."""
     told = {"kernel": case.kernel, "case": f"{name}, {case.name}"}
     try:

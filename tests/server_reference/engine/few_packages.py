@@ -15,7 +15,13 @@ from typing import Any
 
 _NEEDED = {"torch", "triton", "numpy", "safetensors", "tokenizers"}
 _OF_TORCH = {"torchgen", "typing_extensions"}  # comes in its wheel; is imported by it in any case
+_BUILT = "_sysconfigdata_"  # how this Python was built: of the standard library, by another name
 _SIZE, _HEADS, _LAYERS = 32, 2, 2
+
+
+def refuse_others(own: set[str]) -> None:
+    """From now on nothing can be imported but `own`, what is needed, and the standard library."""
+    sys.meta_path.insert(0, _Only(_NEEDED | _OF_TORCH | own))
 
 
 class _Only(MetaPathFinder):
@@ -26,7 +32,7 @@ class _Only(MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
         package = fullname.partition(".")[0]
-        if package not in self._packages:
+        if package not in self._packages and not package.startswith(_BUILT):
             raise ModuleNotFoundError(f"No module named {package!r}: it is refused", name=package)
 
 
