@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
         "--only", action="append", metavar="STAGE", help="only this stage; may be repeated"
     )
     parser.add_argument(
-        "--minutes", type=float, default=8.0, metavar="M", help="no stage begins too late for it"
+        "--minutes", type=float, default=7.5, metavar="M", help="no stage begins too late for it"
     )
     parser.add_argument(
         "--output", type=Path, metavar="FOLDER", help="for the results (benchmarks/results/gpu)"

@@ -26,7 +26,9 @@ from .manifest import Row
 
 __all__ = ["compile_row", "kernel_of", "key_of", "main"]
 
-_NEVER_PROMISED = ("fp32", "u1")  # anything of; nor of a parameter that is not specialised
+_LISTS_CONSTANTS = tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 7)  # 3.6 does not
+# Anything of these types; nor of a parameter that is not specialised.
+_NEVER_PROMISED = ("fp32", "u1", *(() if _LISTS_CONSTANTS else ("constexpr",)))
 
 
 def main() -> None:
