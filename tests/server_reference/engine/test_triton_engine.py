@@ -48,6 +48,7 @@ MODELS = {
         windows=(8, None),
         local_rope_theta=100.0,
         attention_soft_cap=5.0,
+        logit_soft_cap=3.0,
         post_norms=True,
         activation="gelu_tanh",
         embedding_scale=3.0,
