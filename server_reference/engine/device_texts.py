@@ -64,5 +64,5 @@ class DeviceTexts:
             tokens += new
             self._held[sequence.row] = sequence, sequence.num_known
         device = self._tokens.device
-        flat, values = np.array(places), np.array(tokens, np.int32)
+        flat, values = np.array(places, np.int64), np.array(tokens, np.int32)
         self._tokens.view(-1).index_copy_(0, send(flat, device), send(values, device))
