@@ -10,8 +10,6 @@ import torch
 from torch import Tensor
 
 from server_reference.kernels.attention import Split, paged_attention, split_parts
-from server_reference.kernels.attention_tiles import num_splits
-from server_reference.kernels.launch import chip_family
 from server_reference.kernels.reference.attention import paged_attention as plain_attention
 from server_reference.models.transformer import ModelConfig
 
@@ -51,18 +49,6 @@ class Step:
     def split(self, num_parts: int) -> Split:
         q = self.inputs["q"]
         return Split(split_parts(self.num_decodes, q.shape[1], q.shape[2], num_parts, q.device))
-
-    def best_split(self, num_processors: int) -> Split | None:
-        """What the engine would take for it; `None`: decodes alone fill the chip."""
-        k_cache, table = self.inputs["k_cache"], self.inputs["block_table"]
-        parts = num_splits(
-            self.num_decodes,
-            k_cache.shape[2],
-            table.shape[1] * k_cache.shape[1],
-            family=chip_family(k_cache.device),
-            num_processors=num_processors,
-        )
-        return None if parts == 1 else self.split(parts)
 
 
 def scattered(

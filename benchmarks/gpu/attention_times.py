@@ -33,7 +33,10 @@ def decodes(device: Device, sizes: Sizes, chip: Chip) -> Iterator[Figure]:
                 block_size=sizes.block_size,
                 device=device.device,
             )
-            split = step.best_split(device.num_processors)
+            num_parts = device.num_splits(
+                num_seqs, num_kv_heads=config.num_kv_heads, max_context=context
+            )
+            split = None if num_parts == 1 else step.split(num_parts)
             seconds = device.seconds(
                 partial(step.attend, split, torch.zeros_like(step.inputs["q"]))
             )

@@ -15,6 +15,7 @@ import triton
 from torch import Tensor
 
 from server_reference.engine.graphs import Capture, CudaCapture, again
+from server_reference.kernels.attention_tiles import best_splits
 from server_reference.kernels.launch import chip_family
 
 __all__ = ["Device", "Gpu", "Interpreted"]
@@ -29,16 +30,18 @@ class Device(Protocol):
 
     Attributes:
         dtype: Of weights, activations and the KV cache.
-        num_processors: Of the chip.
     """
 
     device: torch.device
     dtype: torch.dtype
-    num_processors: int
 
     @property
     def capture(self) -> Capture:
         """Records what is launched, to launch it again."""
+        ...
+
+    def num_splits(self, num_decodes: int, *, num_kv_heads: int, max_context: int) -> int:
+        """Programs that the engine spreads each decode over."""
         ...
 
     def seconds(self, run: Callable[[], Tensor], *, is_captured: bool = True) -> float:
@@ -70,13 +73,21 @@ class Gpu:
     def __init__(self) -> None:
         self.device = torch.device("cuda", torch.cuda.current_device())
         self._properties: Any = torch.cuda.get_device_properties(self.device)
-        self.num_processors: int = self._properties.multi_processor_count
         self._flushed = torch.empty(_FLUSHED, dtype=torch.int8, device=self.device)
 
     @property
     def capture(self) -> Capture:
         """Another each time: graphs share memory for as long as one of them lives."""
         return CudaCapture()
+
+    def num_splits(self, num_decodes: int, *, num_kv_heads: int, max_context: int) -> int:
+        return best_splits(
+            num_decodes,
+            num_kv_heads,
+            max_context,
+            family=chip_family(self.device),
+            num_processors=self._properties.multi_processor_count,
+        )
 
     def seconds(self, run: Callable[[], Tensor], *, is_captured: bool = True) -> float:
         launch: Callable[[], object] = run
@@ -108,7 +119,7 @@ class Gpu:
             "chip": torch.cuda.get_device_name(self.device),
             "family": chip_family(self.device),
             "memory": f"{self._properties.total_memory:,} bytes",
-            "processors": str(self.num_processors),
+            "processors": str(self._properties.multi_processor_count),
             "runtime": f"HIP {torch.version.hip}"
             if torch.version.hip
             else f"CUDA {torch.version.cuda}",
@@ -119,7 +130,6 @@ class Interpreted:
     """The CPU, with kernels in Triton's interpreter: every time is meaningless."""
 
     dtype = torch.float32  # the interpreter has bf16 wrong
-    num_processors = 6
 
     def __init__(self) -> None:
         self.device = torch.device("cpu")
@@ -127,6 +137,9 @@ class Interpreted:
     @property
     def capture(self) -> Capture:
         return again
+
+    def num_splits(self, num_decodes: int, *, num_kv_heads: int, max_context: int) -> int:
+        return 1 if num_decodes > 2 else 2
 
     def seconds(self, run: Callable[[], Tensor], *, is_captured: bool = True) -> float:
         launch: Callable[[], object] = again(run)[0] if is_captured else run

@@ -21,6 +21,7 @@ from server_reference.config import EngineConfig
 from server_reference.core import GenerateRequest, SamplingParams
 from server_reference.engine.engine import Engine
 from server_reference.engine.graphs import DecodeGraphs
+from server_reference.engine.parts import Body
 from server_reference.kernels.draw import Draw
 from server_reference.kernels.sampler import Sampled
 from server_reference.kernels.transfer import Fetched
@@ -167,10 +168,10 @@ def _engine(device: Device, sizes: Sizes) -> Engine:
         return Engine(model, _config(device, sizes))
     num_blocks = sizes.num_seqs * -(-2 * sizes.most // sizes.block_size)
     config = replace(_config(device, sizes), num_blocks=num_blocks)
-    return Engine(model, config, **_body(device, sizes, model.transformer, num_blocks))
+    return Engine(model, config, body=_body(device, sizes, model.transformer, num_blocks))
 
 
-def _body(device: Device, sizes: Sizes, transformer: Any, num_blocks: int) -> dict[str, Any]:
+def _body(device: Device, sizes: Sizes, transformer: Any, num_blocks: int) -> Body:
     config = _config(device, sizes)
     return body(
         device,
@@ -239,13 +240,14 @@ def _watch(device: Device, sizes: Sizes) -> tuple[list[float], list[float]]:
     num_blocks = sizes.num_seqs * (1 + -(-(len(prompt) + output) // sizes.block_size))
     its = _body(device, sizes, model.transformer, num_blocks)
     watched: list[_Watched] = []
+    record_size: Any = its.record
 
     def record(newest: Tensor) -> Any:
-        watched.append(_Watched(its["record"](newest, sizes=[sizes.num_seqs])))
+        watched.append(_Watched(record_size(newest, sizes=[sizes.num_seqs])))
         return watched[0]
 
     config = replace(_config(device, sizes), num_blocks=num_blocks)
-    engine = Engine(model, config, attention=its["attention"], record=record)
+    engine = Engine(model, config, body=its._replace(record=record))
     _add(engine, [(prompt, output)] * sizes.num_seqs)
     steps, waits = list[float](), list[float]()
     while engine.has_work:

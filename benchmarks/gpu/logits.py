@@ -78,7 +78,7 @@ def _engine(device: Device, sizes: Sizes, model: Any, rows: _Rows) -> Engine:
         return Engine(model, config, on_logits=rows)
     del limits["num_blocks"]
     own = body(device, model.transformer, num_blocks=config.num_blocks or 0, **limits)
-    return Engine(model, config, on_logits=rows, **own)
+    return Engine(model, config, on_logits=rows, body=own)
 
 
 def _generated(engine: Engine, lens: Seq[int]) -> dict[str, tuple[list[int], list[int]]]:

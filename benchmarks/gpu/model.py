@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +14,8 @@ from server_reference.attention.batch import Batch
 from server_reference.attention.triton_attention import TritonAttention
 from server_reference.checkpoints.load import LoadedModel
 from server_reference.engine.graphs import DecodeGraphs
+from server_reference.engine.parts import Body
+from server_reference.engine.speculation import HostTexts
 from server_reference.kernels import eager, fused
 from server_reference.kernels.heads import by_heads
 from server_reference.models.transformer import ModelConfig, Transformer, weight_shapes
@@ -58,7 +59,7 @@ def body(
     max_num_seqs: int,
     max_step_tokens: int,
     max_context: int,
-) -> dict[str, Any]:
+) -> Body:
     """Attention, and what records steps: what an engine has, with a cache of a known size."""
     cache = PagedCache(
         transformer.config,
@@ -77,12 +78,16 @@ def body(
         max_num_seqs=max_num_seqs,
         max_step_tokens=max_step_tokens,
         max_blocks=max_blocks,
-        num_processors=device.num_processors,
+        num_splits=partial(
+            device.num_splits,
+            num_kv_heads=transformer.config.num_kv_heads,
+            max_context=max_blocks * block_size,
+        ),
     )
     record = partial(
         DecodeGraphs, transformer, attention, max_blocks=max_blocks, capture=device.capture
     )
-    return {"attention": attention, "record": record}
+    return Body(attention, record, HostTexts())
 
 
 def decode_batch(num_seqs: int, context: int, block_size: int) -> Batch:

@@ -66,7 +66,7 @@ def _ours(device: Device, sizes: Sizes, weights: dict[str, Tensor]) -> float:
         max_context=context,
     )
     newest = torch.zeros(num_seqs + 1, dtype=torch.int64, device=device.device)
-    attention = its["attention"]
+    attention = its.attention
     attention.begin(decode_batch(num_seqs, context, sizes.block_size))
     token_ids = -1 - torch.arange(num_seqs, device=device.device)
     positions = torch.full((num_seqs,), context - 1, device=device.device)
