@@ -27,7 +27,7 @@ def fill(buffer: Tensor, values: NDArray[Any]) -> None:
     """Copy into the beginning of a buffer, in its dtype, in each dimension; see `send`."""
     narrow = np.dtype(str(buffer.dtype).removeprefix("torch."))
     host = torch.from_numpy(np.ascontiguousarray(values, dtype=narrow))
-    sent = host.pin_memory() if buffer.device.type == "cuda" else host
+    sent = host.pin_memory() if buffer.is_cuda else host
     buffer[tuple(slice(size) for size in values.shape)].copy_(sent, non_blocking=True)
 
 
