@@ -53,7 +53,9 @@ def requests(sizes: Sizes) -> list[tuple[list[int], int]]:
 def throughput(device: Device, sizes: Sizes, chip: Chip) -> Iterator[Figure]:
     """Output tokens a second of the engine as it sets itself up, all requests at once."""
     its = requests(sizes)
+    begun = time.perf_counter()
     engine = _engine(device, sizes)
+    made = time.perf_counter() - begun
     _run(device, engine, [(prompt[:8], 4) for prompt, _ in its[:2]])
     run = _run(device, engine, its)
     tokens = sum(output for _, output in its)
@@ -75,7 +77,7 @@ def throughput(device: Device, sizes: Sizes, chip: Chip) -> Iterator[Figure]:
                 unit="tokens/s",
                 share=least / run.seconds,
                 best=best,
-                note=f"{preemptions:,} preemptions; {'; '.join(notes)}",
+                note=f"made in {made:.1f} s; {preemptions:,} preemptions; {'; '.join(notes)}",
                 target=_target(chip, speed, least / run.seconds, best),
             )
 
