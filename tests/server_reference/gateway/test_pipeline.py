@@ -6,7 +6,6 @@ from contextlib import aclosing
 from dataclasses import replace
 
 import pytest
-from msgspec import structs
 
 from server_reference.api.errors import ApiError
 from server_reference.api.events import (
@@ -311,7 +310,7 @@ class LateFirst(CountingReplica):
                 await self.others_ended.wait()
             if request.params.prompt_logprobs is not None and update.num_output_tokens == 1:
                 told = [TokenLogprob(token_id=65, logprob=-1.0)]
-                update = structs.replace(update, prompt_logprobs=told)
+                update = update._replace(prompt_logprobs=told)
             yield update
 
 

@@ -82,7 +82,7 @@ def test_rows_that_do_not_divide_into_groups_get_8_bits() -> None:
 def test_options_that_contradict_each_other_are_refused(
     exact: dict[str, str], option: dict[str, object]
 ) -> None:
-    with pytest.raises(NumericsError, match=r"needs dtype='bf16' and numerics='fast', not dtype="):
+    with pytest.raises(NumericsError, match=r"needs dtype='bf16', numerics='fast' and a CPU, not "):
         check_config(EngineConfig(**exact, **option))  # type: ignore[arg-type]  # parameters
 
 
