@@ -73,6 +73,7 @@ class Batch:
         max_blocks: Of a sequence.
         num_rows: Of logits.
         num_extra: Rows, or tokens of them, that something holds for besides.
+        num_drafts: Of one text at most.
     """
 
     num_decodes: int = 3
@@ -82,6 +83,7 @@ class Batch:
     num_splits: int = 8
     num_rows: int = 5
     num_extra: int = 7
+    num_drafts: int = 8
 
     @property
     def num_seqs(self) -> int:
@@ -170,7 +172,7 @@ def _draw(transformer: Transformer, batch: Batch) -> None:
     history, one_each = (
         _on_meta(*shape, dtype=torch.int32) for shape in ((rows, batch.num_extra), (rows,))
     )
-    follow(history, one_each, one_each, one_each, num_drafts=8)
+    follow(history, one_each, one_each, one_each, num_drafts=batch.num_drafts)
 
 
 def render() -> str:
@@ -212,6 +214,7 @@ def _any_batch(draw: random.Random) -> Batch:
         num_splits=some(64),
         num_rows=some(300),
         num_extra=some(300),
+        num_drafts=some(64),
     )
 
 

@@ -60,6 +60,7 @@ class TritonAttention:
         self._scales = k_scale, v_scale
         # One for all layers; what no sequence has in it are numbers.
         heads = model.num_q_heads, model.head_dim
+        max_step_tokens = max(max_step_tokens, max_num_seqs)  # recorded steps are padded
         self._out = torch.zeros(max_step_tokens, *heads, dtype=dtype, device=device)
         self._slots = torch.empty(max_step_tokens, dtype=torch.int64, device=device)
         self._query_start = torch.zeros(max_num_seqs + 1, dtype=torch.int32, device=device)

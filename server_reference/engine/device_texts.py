@@ -55,6 +55,7 @@ class DeviceTexts:
     def _update(self, sequences: list[Sequence]) -> None:
         places: list[int] = []
         tokens: list[int] = []
+        held: dict[int, tuple[Sequence, int]] = {}
         for sequence in sequences:
             owner, known = self._held.get(sequence.row, (sequence, 0))
             known = known if owner is sequence else 0
@@ -62,7 +63,8 @@ class DeviceTexts:
             start = sequence.row * self._tokens.shape[1] + known
             places += range(start, start + len(new))
             tokens += new
-            self._held[sequence.row] = sequence, sequence.num_known
+            held[sequence.row] = sequence, sequence.num_known
         device = self._tokens.device
         flat, values = np.array(places, np.int64), np.array(tokens, np.int32)
         self._tokens.view(-1).index_copy_(0, send(flat, device), send(values, device))
+        self._held |= held  # only now: what could not be sent is not there

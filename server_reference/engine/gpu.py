@@ -15,6 +15,7 @@ from ..attention.triton_attention import TritonAttention
 from ..config import EngineConfig
 from ..core import SamplingParams
 from ..kernels.draw import Draw
+from ..kernels.sampler import Sampled
 from ..kernels.transfer import send
 from ..models.numerics import kv_dtype_of
 from ..models.transformer import Transformer
@@ -22,7 +23,7 @@ from .device_texts import DeviceTexts
 from .graphs import CudaCapture, DecodeGraphs
 from .speculation import HostTexts, Texts
 
-__all__ = ["body_of", "free_memory", "texts_of"]
+__all__ = ["body_of", "free_memory", "largest_batch", "largest_step", "texts_of"]
 
 _SPARE = 1 << 30
 """Bytes that are left alone: for the smaller recorded steps, and what no allocator joins."""
@@ -31,7 +32,7 @@ _SPARE = 1 << 30
 def free_memory(model: Transformer, config: EngineConfig) -> int:
     """Bytes that the weights, the largest step and the largest recorded one leave.
 
-    Both are run, with a pool of one block.
+    Both are run, with a pool of one block: a kernel that is not there is missed now.
     """
     device = model.device
     cache = PagedCache(
@@ -45,14 +46,17 @@ def free_memory(model: Transformer, config: EngineConfig) -> int:
     held = torch.cuda.memory_allocated(device)
     max_context = config.max_context or model.config.max_context
     attention, record = body_of(model, config, cache, max_context=max_context)
-    _largest_step(model, attention, config)
+    texts = texts_of(model, config, max_context=max_context)
+    batch = largest_batch(config, max_context)
+    steps = [largest_step(model, attention, config, batch) for _ in range(2)]  # one looks ahead
     step = torch.cuda.max_memory_allocated(device) - held
+    del steps
     torch.cuda.empty_cache()
     before, _ = torch.cuda.mem_get_info(device)
     newest = torch.zeros(config.max_num_seqs + 1, dtype=torch.int64, device=device)
     graphs = record(newest, sizes=[config.max_num_seqs])
     after, _ = torch.cuda.mem_get_info(device)
-    del graphs, attention, record, cache
+    del graphs, attention, record, cache, texts
     torch.cuda.empty_cache()
     left, _ = torch.cuda.mem_get_info(device)
     return max(0, left - step - (before - after) - _SPARE)
@@ -87,12 +91,13 @@ def texts_of(model: Transformer, config: EngineConfig, *, max_context: int) -> T
     )
 
 
-def _largest_step(model: Transformer, attention: TritonAttention, config: EngineConfig) -> None:
-    """As many tokens as a step may have, with a draw for as many sequences as may run."""
-    num_seqs, device = config.max_num_seqs, model.device
-    query_start = np.linspace(0, config.max_step_tokens, num_seqs + 1).astype(np.int64)
-    none = np.zeros(config.max_step_tokens, dtype=np.int64)
-    batch = replace(
+def largest_batch(config: EngineConfig, max_context: int) -> Batch:
+    """As many tokens as a step may have, of as many sequences as may run."""
+    num_seqs = config.max_num_seqs
+    num_tokens = min(config.max_step_tokens, num_seqs * max_context)  # none is longer than it may
+    query_start = np.arange(num_seqs + 1) * num_tokens // num_seqs
+    none = np.zeros(num_tokens, dtype=np.int64)
+    return replace(
         Batch.empty(1),
         slots=none - 1,
         positions=none,
@@ -100,9 +105,25 @@ def _largest_step(model: Transformer, attention: TritonAttention, config: Engine
         context_lens=np.diff(query_start),
         block_table=np.zeros((num_seqs, 1), dtype=np.int64),
     )
+
+
+def largest_step(
+    model: Transformer, attention: TritonAttention, config: EngineConfig, batch: Batch
+) -> Sampled:
+    """Run a batch, with a draw for every sequence and draft, that has all kinds of rules."""
     attention.begin(batch)
-    zeros = send(none, device)
-    params = SamplingParams(max_tokens=1, temperature=1.0, top_p=0.9)
+    zeros = send(batch.positions, model.device)
+    params = SamplingParams(
+        max_tokens=1,
+        temperature=1.0,
+        top_p=0.9,
+        repetition_penalty=1.1,
+        logit_bias=((0, 1.0),),
+    )
+    vocab_size, num_rows = model.config.vocab_size, config.max_num_seqs
+    allowed = torch.full((-(-vocab_size // 32),), -1, dtype=torch.int32)
     with torch.inference_mode():
-        logits = model.logits(model.hidden(zeros, zeros, attention)[:num_seqs])
-        model.operations.sample(logits, [Draw(params, seed=0, index=0)] * num_seqs)
+        hidden = model.hidden(zeros, zeros, attention)
+        logits = model.logits(hidden[: num_rows * (1 + config.num_draft_tokens)])
+        draw = Draw(params, seed=0, index=0, allowed=allowed)
+        return model.operations.sample(logits, [draw] * len(logits))

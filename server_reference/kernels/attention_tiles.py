@@ -13,7 +13,7 @@ from math import ceil
 
 import torch
 
-__all__ = ["Tile", "Tiles", "attention_tiles", "best_splits"]
+__all__ = ["Tile", "Tiles", "attention_tiles", "best_splits", "has_fp8"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,11 @@ _FP32 = {
     256: Tiles(Tile(16, 16, 4, 3), Tile(32, 16, 8, 2)),
 }
 _INTERPRETED = Tiles(Tile(16, 32, 1, 1), Tile(64, 32, 1, 1))
+
+
+def has_fp8(family: str) -> bool:
+    """Whether keys and values may be held in 8 bits."""
+    return (family, 8) in _DECODE
 
 
 def attention_tiles(family: str, head_dim: int, dtype: torch.dtype, kv_dtype: torch.dtype) -> Tiles:

@@ -15,9 +15,11 @@ from functools import cache
 from typing import Any
 
 import torch
+import triton
 from torch import Tensor
 from triton.runtime.jit import JITFunction
 
+from .attention_tiles import has_fp8
 from .manifest import TARGETS, Configuration, Row, rows
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "chip_family",
     "launch",
     "recorded",
+    "why_not",
 ]
 
 _POINTERS = {
@@ -48,6 +51,7 @@ _POINTERS = {
 _ALIGNED = {dtype: f"{name}:16" for dtype, name in _POINTERS.items()}
 _PLAIN = {float: "fp32", bool: "u1", type(None): "none"}
 _NEAREST = 3
+_LEAST_TRITON = (3, 6)
 
 _logger = logging.getLogger(__name__)
 
@@ -142,6 +146,26 @@ def _family(device: torch.device) -> str:
         return name.partition(":")[0]
     major, minor = torch.cuda.get_device_capability(device)
     return f"sm_{major}{minor}"
+
+
+def why_not(
+    device: torch.device, *, is_fp8: bool = False, version: str = triton.__version__
+) -> str | None:
+    """Why kernels cannot run on a GPU, and what to do; `None` where they can.
+
+    Args:
+        is_fp8: Keys and values are to be held in fp8.
+        version: Triton's.
+    """
+    family = chip_family(device)
+    if tuple(map(int, version.split(".")[:2])) < _LEAST_TRITON:
+        least = ".".join(map(str, _LEAST_TRITON))
+        return f"kernels need triton {least} or later, not {version}; install one"
+    if family not in TARGETS:
+        return f"there are kernels for {', '.join(TARGETS)}, and none for {family}"
+    if is_fp8 and not has_fp8(family):
+        return f"{family} has no fp8; use kv_dtype='auto'"
+    return None
 
 
 def _row(kernel: Any, types: tuple[str, ...], configuration: Configuration) -> Row:

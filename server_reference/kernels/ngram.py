@@ -17,6 +17,8 @@ _PLACES = 4096
 """Places of a text that are compared at a time. Model: 16 KB in flight hide the way to memory;
 the newest of them decide as a rule, and no text has over 64 times as many."""
 _NUM_WARPS = 8
+_LEAST_DRAFTS = 64
+"""One compiled kernel is for all numbers of drafts up to it."""
 
 
 def follow(
@@ -55,13 +57,14 @@ def follow(
             raise ValueError(f"{name} must be int32, one for each of the {len(rows)} texts")
     if num_drafts < 1:
         raise ValueError(f"num_drafts must be at least 1, not {num_drafts}")
+    lanes = max(triton.next_power_of_2(num_drafts), _LEAST_DRAFTS)
     drafts = torch.empty(len(rows), num_drafts, dtype=torch.int32, device=history.device)
     launch(
         _follow_kernel,
         (len(rows),),
         (drafts, history, rows, lens, counts, history.shape[1], num_drafts),
         Configuration(
-            constants=(("PLACES", _PLACES), ("DRAFTS", triton.next_power_of_2(num_drafts))),
+            constants=(("PLACES", _PLACES), ("DRAFTS", lanes)),
             num_warps=_NUM_WARPS,
         ),
     )
@@ -78,7 +81,7 @@ def _follow_kernel(
     max_context,
     num_drafts,
     PLACES: tl.constexpr,  # compared at a time
-    DRAFTS: tl.constexpr,  # num_drafts, as a power of 2
+    DRAFTS: tl.constexpr,  # at least num_drafts
 ):
     at = tl.program_id(0)
     text_ptr = history_ptr + tl.load(rows_ptr + at).to(tl.int64) * max_context

@@ -59,7 +59,10 @@ def kv_dtype_of(config: EngineConfig, dtype: torch.dtype) -> torch.dtype:
 
 def check_config(config: EngineConfig) -> None:
     """Raise `NumericsError` for options that contradict each other."""
-    is_cpu = device_of(config).type == "cpu"
+    device = device_of(config)
+    is_cpu = device.type == "cpu"
+    if not is_cpu and (why := _why_no_kernels(device, config)):
+        raise NumericsError(f"this GPU cannot be used: {why}; or use device='cpu'")
     if config.kv_dtype == "fp8" and is_cpu:
         raise NumericsError("kv_dtype='fp8' needs a GPU; use kv_dtype='auto' on a CPU")
     if config.numerics == "deterministic" and not is_cpu:
@@ -74,6 +77,14 @@ def check_config(config: EngineConfig) -> None:
             f"dtype={config.dtype!r}, numerics={config.numerics!r} and "
             f"{device_of(config).type}: those compute in dequantised weights alone"
         )
+
+
+def _why_no_kernels(device: torch.device, config: EngineConfig) -> str | None:
+    try:
+        from ..kernels import launch  # which needs triton
+    except ImportError as error:
+        return f"kernels need triton ({error}); install it"
+    return launch.why_not(device, is_fp8=config.kv_dtype == "fp8")
 
 
 def computes_quantized(config: EngineConfig) -> bool:

@@ -58,3 +58,11 @@ def test_another_sequence_in_its_row_is_another_text(texts, sequences):
     texts.follow([(sequences[0], 2)])
 
     assert texts.follow([(a_sequence([4, 6, 4, 6], 0), 2)]) == [[4, 6]]
+
+
+def test_what_could_not_be_sent_is_sent_again(texts, sequences):
+    broken = a_sequence([2**40], 2)  # no token of any model
+    with pytest.raises(OverflowError):
+        texts.follow([(sequences[0], 2), (broken, 2)])
+
+    assert texts.follow([(sequences[0], 2)]) == [[3, 1]]

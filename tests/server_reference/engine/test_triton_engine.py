@@ -66,7 +66,7 @@ def a_model(config, operations):
     return LoadedModel(transformer, WordTokenizer(), "random")
 
 
-def a_body(transformer, *, kv_dtype=torch.float32, recorded=False):
+def a_body(transformer, *, kv_dtype=torch.float32, recorded=False, tokens=TOKENS):
     config = transformer.config
     cache = PagedCache(config, num_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE, dtype=kv_dtype)
     cache.k.fill_(torch.nan)
@@ -77,7 +77,7 @@ def a_body(transformer, *, kv_dtype=torch.float32, recorded=False):
         cache,
         dtype=torch.float32,
         max_num_seqs=SEQS,
-        max_step_tokens=TOKENS,
+        max_step_tokens=tokens,
         max_blocks=max_blocks,
         num_splits=lambda num_decodes: 3 if num_decodes < 3 else 1,
     )
@@ -107,7 +107,7 @@ def run(an_engine):
             "numerics": "fast",
         }
         body = a_body(model.transformer, **options) if triton else None
-        engine, recorder = an_engine(model, body=body, **sizes, **settings)
+        engine, recorder = an_engine(model, body=body, **(sizes | settings))
         for request in requests:
             engine.add(request)
         recorder.run(engine)
@@ -150,6 +150,15 @@ def test_both_backends_draw_the_same_tokens(run, requests, model, recorded):
     theirs, *_ = run(MODELS[model], requests, triton=False)
 
     assert ours == theirs
+
+
+def test_a_step_may_have_fewer_tokens_than_sequences_are_recorded(run, a_request):
+    request = a_request(prompt=[1, 2, 3], max_tokens=3)
+    few = {"max_step_tokens": SEQS - 1, "max_prefill_share": SEQS - 1}
+
+    ours, *_ = run(PLAIN, [request], recorded=True, settings=few, tokens=SEQS - 1)
+
+    assert ours == run(PLAIN, [request], triton=False, settings=few)[0]
 
 
 def test_the_order_of_programs_does_not_matter(run, requests):

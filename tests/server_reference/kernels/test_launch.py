@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -12,7 +13,14 @@ from triton._C.libtriton import native_specialize_impl  # isort: skip
 from triton.backends.compiler import BaseBackend  # isort: skip
 from triton.runtime.jit import JITFunction  # isort: skip
 
-from server_reference.kernels.launch import LaunchError, check, chip_family, launch, recorded
+from server_reference.kernels.launch import (
+    LaunchError,
+    check,
+    chip_family,
+    launch,
+    recorded,
+    why_not,
+)
 from server_reference.kernels.manifest import TARGETS, Configuration, Row, rows
 from tests.layers import ROOT
 
@@ -223,3 +231,35 @@ def test_the_interpreter_launches_everything():
     )
 
     assert done.stdout.strip() == str([2.5] * 5)
+
+
+GPU = torch.device("cuda")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_kernels_run_on_the_chips_that_they_are_for(target):
+    with recorded(target):
+        assert why_not(GPU, version="3.6.0") is None
+        assert why_not(GPU, version="3.10.0+git1") is None
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "why"),
+    [
+        pytest.param("sm_90", {"version": "3.5.1"}, r"triton 3\.6 or later, not 3\.5\.1", id="old"),
+        pytest.param("sm_89", {}, "none for sm_89", id="another-chip"),
+        pytest.param("sm_80", {"is_fp8": True}, "sm_80 has no fp8; use kv_dtype='auto'", id="fp8"),
+    ],
+)
+def test_why_kernels_cannot_run_is_said(target, options, why):
+    with recorded(target):
+        found = why_not(GPU, **options)
+
+    assert found is not None
+    assert re.search(why, found)
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_100", "gfx942"])
+def test_keys_are_held_in_fp8_where_there_is_a_row_for_it(target):
+    with recorded(target):
+        assert why_not(GPU, is_fp8=True) is None
