@@ -165,8 +165,9 @@ def test_what_a_window_has_left_is_not_read() -> None:
     torch.testing.assert_close(out.double(), expected, rtol=1e-5, atol=3e-6)
 
 
-def test_a_nan_stays_with_its_sequence() -> None:
-    batch = paged_batch([*decodes(20, 20), (5, 20)])
+@pytest.mark.parametrize("soft_cap", [None, 2.0], ids=["", "capped"])
+def test_a_nan_stays_with_its_sequence(soft_cap: float | None) -> None:
+    batch = paged_batch([*decodes(20, 20), (5, 20)], soft_cap=soft_cap)
     batch.q[0] = torch.nan
     batch.inputs["v_cache"][batch.inputs["block_table"][2, 0].long()] = torch.nan
 
@@ -175,6 +176,20 @@ def test_a_nan_stays_with_its_sequence() -> None:
     assert out[0].isnan().all()
     assert out[1].isfinite().all()
     assert out[2:].isnan().all()
+
+
+def test_keys_after_a_query_tile_are_not_read() -> None:
+    """A tile of 16 tokens; what the later tiles are to see is NaN."""
+    batch = paged_batch([(40, 40)])
+    expected = batch.expected()[:32]
+    last = batch.inputs["block_table"][0, 2].long()
+    for name in ("k_cache", "v_cache"):
+        batch.inputs[name][last] = torch.nan
+
+    out = batch.attend(tiles=tiles(16, 32))
+
+    torch.testing.assert_close(out[:32].double(), expected, rtol=1e-5, atol=3e-6)
+    assert out[32:].isnan().all()
 
 
 @pytest.mark.parametrize("seed", range(3))

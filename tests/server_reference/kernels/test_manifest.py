@@ -12,15 +12,26 @@ from server_reference.kernels.manifest import MANIFEST, TARGETS, Row, read, rows
 from tests.layers import ROOT
 
 MOST = 40
+MIXED = """
+import torch
+from server_reference.kernels.attention import paged_attention
+from server_reference.kernels.launch import recorded
+from server_reference.kernels.manifest import TARGETS
+q = torch.empty(43, 4, 128, dtype=torch.bfloat16, device="meta")
+cache, table = q.new_empty(9, 16, 2, 128), q.new_empty(4, 5, dtype=torch.int32)
+lens = table.new_empty(5), table.new_empty(4)
+numbers = {"scale": 1.0, "num_decodes": 2, "max_query_len": 36}
+for target in TARGETS:
+    with recorded(target) as rows:
+        paged_attention(q, cache, cache, table, *lens, out=q, **numbers)
+    print(*(dict(row.configuration.constants)["BLOCK_M"] for row in rows))
+"""
 
 
-@pytest.mark.timeout(300)
-def test_whatever_a_batch_is_like_all_that_it_launches_is_in_the_manifest():
-    """Of every supported model, on every chip; and the file is what the wrappers launch."""
+def started(*arguments):
     environment = {name: os.environ[name] for name in os.environ if name != "TRITON_INTERPRET"}
-
-    done = subprocess.run(
-        [sys.executable, "-m", "tools.kernel_manifest", "--check", "12"],
+    return subprocess.run(
+        [sys.executable, *arguments],
         cwd=ROOT,
         env=environment,
         capture_output=True,
@@ -28,7 +39,21 @@ def test_whatever_a_batch_is_like_all_that_it_launches_is_in_the_manifest():
         check=False,
     )
 
+
+@pytest.mark.timeout(300)
+def test_whatever_a_batch_is_like_all_that_it_launches_is_in_the_manifest():
+    """Of every supported model, on every chip; and the file is what the wrappers launch."""
+    done = started("-m", "tools.kernel_manifest", "--check", "12")
+
     assert (done.stderr, done.returncode) == ("", 0), done.stdout
+
+
+def test_decodes_and_prompts_are_two_launches():
+    """The decodes' of the fewest rows that a matrix unit takes, the prompts' of many."""
+    done = started("-c", MIXED)
+
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["16 128"] * len(TARGETS)
 
 
 @pytest.mark.parametrize("target", TARGETS)
