@@ -178,6 +178,19 @@ def test_a_nan_stays_with_its_sequence(soft_cap: float | None) -> None:
     assert out[2:].isnan().all()
 
 
+def test_a_nan_stays_with_its_head() -> None:
+    """What a head is padded to is the next one, which is not read."""
+    batch = paged_batch([*decodes(40), (5, 60)], heads=(4, 2), head_dim=80)
+    expected = batch.expected()[:, :2]
+    for name in ("k_cache", "v_cache"):
+        batch.inputs[name][:, :, 1] = torch.nan
+
+    out = batch.attend(tiles=tiles(16))
+
+    torch.testing.assert_close(out[:, :2].double(), expected, rtol=1e-5, atol=3e-6)
+    assert out[:, 2:].isnan().all()
+
+
 def test_keys_after_a_query_tile_are_not_read() -> None:
     """A tile of 16 tokens; what the later tiles are to see is NaN."""
     batch = paged_batch([(40, 40)])
