@@ -27,7 +27,10 @@ def test_a_fixed_share_agrees_with_the_twin(num_splits: int, tokens: int) -> Non
 
 
 def test_more_parts_than_are_merged_at_once() -> None:
+    """The highest score is among the last ones."""
     batch = paged_batch(decodes(300, 10), heads=(2, 1))
+    last = batch.inputs["block_table"][0, 299 // 16].long()
+    batch.inputs["k_cache"][last, 299 % 16, 0] = batch.q[0, 0]
 
     batch.assert_right(tiles=tiles(16), split=batch.split(20, 16))
 
