@@ -1,4 +1,4 @@
-"""Offsets beyond 2**31 elements: the memory is asked for, and all but a little never touched."""
+"""Offsets beyond 32 bits: the memory is asked for, and all but a little never touched."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from server_reference.kernels.attention import paged_attention, split_parts  # i
 from .paged_inputs import Split, tiles  # isort: skip
 
 HEAD_DIM = 256
-BEYOND = 2**31 // (16 * HEAD_DIM) + 1  # a block of 16 tokens with one head
+BEYOND = 2**32 // (16 * HEAD_DIM) + 1  # a block of 16 tokens with one head; slots are unsigned
 INT32 = {"dtype": torch.int32}
 
 
