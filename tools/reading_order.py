@@ -39,7 +39,7 @@ ORDER = """
     kernels/sampling kernels/packed_draws kernels/sampling_rules
     kernels/sampling_candidates kernels/sampling_challenge kernels/sampling_noise
     kernels/ngram
-    kernels/launch kernels/manifest
+    kernels/arguments kernels/launch kernels/manifest
     kernels/aot kernels/aot_processes kernels/aot_worker kernels/aot_report
     text/tokenizer text/control_tokens text/chat_template text/detokenizer text/grammar
     checkpoints/load checkpoints/registry checkpoints/tiny checkpoints/families checkpoints/errors

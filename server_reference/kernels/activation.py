@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .arguments import FLOATS, check_tensor
 from .launch import Configuration, launch
 
 __all__ = ["activate"]
@@ -29,7 +30,7 @@ def activate(gate_up: Tensor, activation: Literal["silu", "gelu_tanh"]) -> Tenso
         `[num_tokens, intermediate]`, `gate_up`'s dtype.
 
     Raises:
-        ValueError: A shape, stride or name is not as above.
+        ValueError: A shape, dtype, stride or name is not as above.
 
     Cost:
         Bound by memory: reads `gate_up` once and writes half as much.
@@ -40,12 +41,10 @@ def activate(gate_up: Tensor, activation: Literal["silu", "gelu_tanh"]) -> Tenso
     """
     if activation not in ("silu", "gelu_tanh"):
         raise ValueError(f"activation must be silu or gelu_tanh, not {activation!r}")
+    check_tensor("gate_up", gate_up, (None, None), *FLOATS)
     num_tokens, width = gate_up.shape
-    if width % 2 or not gate_up.is_contiguous():
-        raise ValueError(
-            f"gate_up must be contiguous rows of two halves, not {[*gate_up.shape]} of strides "
-            f"{gate_up.stride()}"
-        )
+    if width % 2:
+        raise ValueError(f"gate_up must have rows of two halves, not of {width} values")
     out = torch.empty(num_tokens, width // 2, dtype=gate_up.dtype, device=gate_up.device)
     constants = (*_CONFIGURATION, ("GELU", activation == "gelu_tanh"))
     launch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -10,13 +11,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .arguments import FLOATS, check_scales, check_tensor, form_of
 from .attention_kernels import LOG2_E, PART_EXTRA, attention_kernel, merge_kernel
 from .attention_tiles import Tile, Tiles, attention_tiles
 from .launch import Configuration, chip_family, launch
 
 __all__ = ["Split", "paged_attention", "split_parts"]
 
-_FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 _FLOATS_OF_8_BITS = (torch.float8_e4m3fn, torch.float8_e4m3fnuz)
 _MAX_TILES = 65_535  # a grid's second dimension
 _MERGE = Configuration(constants=(("BLOCK_D", 256), ("BLOCK_S", 16)))
@@ -115,7 +116,8 @@ def paged_attention(
     inputs = _Inputs(q, k_cache, v_cache, block_table, query_start, context_lens)
     _check(_query_faults(q, out))
     _check(_cache_faults(inputs))
-    _check(_number_faults(inputs, num_decodes, max_query_len, scale, window, soft_cap))
+    check_scales(scale=scale, k_scale=k_scale, v_scale=v_scale)
+    _check(_number_faults(inputs, num_decodes, max_query_len, window, soft_cap))
     if tiles is None:
         tiles = attention_tiles(chip_family(q.device), q.shape[2], q.dtype, k_cache.dtype)
     group = q.shape[1] // k_cache.shape[2]
@@ -216,15 +218,17 @@ def _check(faults: Iterable[str]) -> None:
 
 def _query_faults(q: Tensor, out: Tensor) -> Iterator[str]:
     for name, tensor in (("q", q), ("out", out)):
-        if tensor.dim() != 3 or tensor.dtype not in _FLOATS:
-            yield f"{name} must be 3 dimensions of fp16, bf16 or fp32, not {_form(tensor)}"
+        if tensor.dim() != 3 or tensor.dtype not in FLOATS:
+            yield f"{name} must be 3 dimensions of fp16, bf16 or fp32, not {form_of(tensor)}"
         if tensor.stride(2) != 1 or tensor.stride(1) != tensor.shape[2] or tensor.stride(0) % 16:
             yield (
                 f"{name} must have its heads side by side and its tokens a multiple of 16 elements "
                 f"apart; its strides are {tensor.stride()}"
             )
     if out.shape != q.shape or out.dtype != q.dtype:
-        yield f"out must be like q, {_form(q)}, not {_form(out)}"
+        yield f"out must be like q, {form_of(q)}, not {form_of(out)}"
+    if len(out) > 1 and out.stride(0) < out.stride(1) * out.shape[1]:
+        yield f"out must have a place for each token; its strides are {out.stride()}"
     if q.shape[2] % 16 or not 16 <= q.shape[2] <= 256:
         yield f"head_dim must be a multiple of 16 up to 256, not {q.shape[2]}"
 
@@ -235,33 +239,26 @@ def _cache_faults(inputs: _Inputs) -> Iterator[str]:
         if part.dim() != 4 or part.shape[3] != q.shape[2] or not part.is_contiguous():
             yield (
                 f"{name} must be contiguous, [num_blocks, block_size, num_kv_heads, "
-                f"{q.shape[2]}], not {_form(part)} with strides {part.stride()}"
+                f"{q.shape[2]}], not {form_of(part)} with strides {part.stride()}"
             )
         if part.dtype not in (q.dtype, *_FLOATS_OF_8_BITS):
             yield f"{name} must hold q's {q.dtype} or fp8, not {part.dtype}"
     if v_cache.shape != k_cache.shape or v_cache.dtype != k_cache.dtype:
-        yield f"v_cache must be like k_cache, {_form(k_cache)}, not {_form(v_cache)}"
-    if q.shape[1] % k_cache.shape[2]:
+        yield f"v_cache must be like k_cache, {form_of(k_cache)}, not {form_of(v_cache)}"
+    if not (q.shape[1] and k_cache.shape[2]) or q.shape[1] % k_cache.shape[2]:
         yield (
             f"num_q_heads ({q.shape[1]}) must be a multiple of num_kv_heads "
             f"({k_cache.shape[2]}): each KV head serves a whole group of query heads"
         )
-    num_seqs = len(context_lens)
-    tables = {
-        "block_table": (block_table, (num_seqs, block_table.shape[-1])),
-        "query_start": (query_start, (num_seqs + 1,)),
-        "context_lens": (context_lens, (num_seqs,)),
-    }
-    for name, (table, shape) in tables.items():
-        if table.shape != shape or table.dtype != torch.int32 or not table.is_contiguous():
-            yield f"{name} must be contiguous int32, {list(shape)}, not {_form(table)}"
+    check_tensor("context_lens", context_lens, (None,), torch.int32)
+    check_tensor("block_table", block_table, (len(context_lens), None), torch.int32)
+    check_tensor("query_start", query_start, (len(context_lens) + 1,), torch.int32)
 
 
 def _number_faults(
     inputs: _Inputs,
     num_decodes: int,
     max_query_len: int,
-    scale: float,
     window: int | None,
     soft_cap: float | None,
 ) -> Iterator[str]:
@@ -269,23 +266,26 @@ def _number_faults(
         yield f"num_decodes must be 0 to {len(inputs.context_lens)} sequences, not {num_decodes}"
     if max_query_len < 1:
         yield f"max_query_len must be at least 1 token, not {max_query_len}"
-    if not scale > 0:
-        yield f"scale must be above 0, not {scale}"
     if window is not None and window < 1:
         yield f"window must be at least 1 token, not {window}; use None for all"
-    if soft_cap is not None and not soft_cap > 0:
-        yield f"soft_cap must be above 0, not {soft_cap}; use None for none"
+    if soft_cap is not None and not 0 < soft_cap < math.inf:
+        yield f"soft_cap must be above 0 and finite, not {soft_cap}; use None for none"
 
 
 def _split_faults(inputs: _Inputs, split: Split, num_decodes: int, tile: Tile) -> Iterator[str]:
     num_q_heads, head_dim = inputs.q.shape[1:]
+    check_tensor("split.parts", split.parts, (None,) * 4, torch.float32)
     num_rows, parts_heads, num_splits, width = split.parts.shape
-    if num_rows < num_decodes or (parts_heads, width) != (num_q_heads, head_dim + PART_EXTRA.value):
+    if (
+        num_rows < num_decodes
+        or num_splits < 1
+        or (parts_heads, width) != (num_q_heads, head_dim + PART_EXTRA.value)
+    ):
         yield (
             f"split.parts is for {num_rows} decodes of {parts_heads} heads, not for {num_decodes} "
             f"of {num_q_heads}; make them with split_parts"
         )
-    if split.tokens % tile.keys:
+    if split.tokens < 0 or split.tokens % tile.keys:
         yield f"split.tokens must be a multiple of {tile.keys} keys, not {split.tokens}"
     max_context = inputs.block_table.shape[1] * inputs.k_cache.shape[1]
     if 0 < split.tokens * num_splits < max_context:
@@ -293,7 +293,3 @@ def _split_faults(inputs: _Inputs, split: Split, num_decodes: int, tile: Tile) -
             f"{num_splits} splits of {split.tokens:,} tokens are fewer than the {max_context:,} "
             f"that block_table has room for; make split_parts for {-(-max_context // split.tokens)}"
         )
-
-
-def _form(tensor: Tensor) -> str:
-    return f"{list(tensor.shape)} of {str(tensor.dtype).removeprefix('torch.')}"

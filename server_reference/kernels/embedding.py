@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .arguments import FLOATS, check_tensor
 from .launch import Configuration, launch
 
 __all__ = ["embed"]
@@ -21,13 +22,13 @@ def embed(
     """Look up the embeddings of a batch's tokens.
 
     Args:
-        token_ids: `[num_tokens]`, int64, below `vocab_size`. With `newest`, a negative one,
-            `-1 - row`, stands for `newest[row]`: what was drawn in a step whose tokens the
-            host has not seen.
+        token_ids: `[num_tokens]`, int64, contiguous, below `vocab_size`. With `newest`, a
+            negative one, `-1 - row`, stands for `newest[row]`: what was drawn in a step whose
+            tokens the host has not seen.
         table: `[vocab_size, hidden]`, fp16, bf16 or fp32, contiguous.
         scale: Factor on the embeddings.
-        newest: `[max_num_seqs]`, int64: the token that each sequence drew last. A negative
-            one, of a sequence whose logits were no numbers, counts as 0.
+        newest: `[max_num_seqs]`, int64, contiguous: the token that each sequence drew last. A
+            negative one, of a sequence whose logits were no numbers, counts as 0.
 
     Returns:
         `[num_tokens, hidden]`, fp32.
@@ -38,11 +39,10 @@ def embed(
     Cost:
         Bound by memory: reads one row of `table` for each token and writes it as fp32.
     """
-    if table.ndim != 2 or not table.is_contiguous():
-        raise ValueError(f"table must be contiguous rows, not {[*table.shape]}, {table.stride()}")
-    for name, tokens in (("token_ids", token_ids), ("newest", newest)):
-        if tokens is not None and (tokens.ndim != 1 or tokens.dtype != torch.int64):
-            raise ValueError(f"{name} must be one row of int64, not {tokens.dtype}")
+    check_tensor("table", table, (None, None), *FLOATS)
+    check_tensor("token_ids", token_ids, (None,), torch.int64)
+    if newest is not None:
+        check_tensor("newest", newest, (None,), torch.int64)
     num_tokens, hidden = len(token_ids), table.shape[1]
     out = torch.empty(num_tokens, hidden, dtype=torch.float32, device=table.device)
     launch(

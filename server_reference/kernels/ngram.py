@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .arguments import check_tensor
 from .launch import Configuration, launch
 
 __all__ = ["follow"]
@@ -31,9 +32,9 @@ def follow(
 
     Args:
         history: Tokens of sequences, `[num_rows, max_context]`, int32, contiguous.
-        rows: Row of `history` of each text, `[num_seqs]`, int32.
-        lens: Tokens of each, `[num_seqs]`, int32.
-        counts: Drafts that are wanted of each, `[num_seqs]`, int32, `num_drafts` at most.
+        rows: Row of `history` of each text, `[num_seqs]`, int32, contiguous.
+        lens: Tokens of each, likewise.
+        counts: Drafts that are wanted of each, likewise, `num_drafts` at most.
         num_drafts: Of one text at most.
 
     Returns:
@@ -50,11 +51,10 @@ def follow(
     Source:
         Saxena, "Prompt Lookup Decoding", 2023.
     """
-    if history.ndim != 2 or history.dtype != torch.int32 or not history.is_contiguous():
-        raise ValueError(f"history must be contiguous rows of int32, not {history.dtype}")
-    for name, one in (("rows", rows), ("lens", lens), ("counts", counts)):
-        if one.shape != rows.shape or one.ndim != 1 or one.dtype != torch.int32:
-            raise ValueError(f"{name} must be int32, one for each of the {len(rows)} texts")
+    check_tensor("history", history, (None, None), torch.int32)
+    check_tensor("rows", rows, (None,), torch.int32)
+    for name, one in (("lens", lens), ("counts", counts)):
+        check_tensor(name, one, (len(rows),), torch.int32)
     if num_drafts < 1:
         raise ValueError(f"num_drafts must be at least 1, not {num_drafts}")
     lanes = max(triton.next_power_of_2(num_drafts), _LEAST_DRAFTS)

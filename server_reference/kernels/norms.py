@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .arguments import FLOATS, check_tensor
 from .launch import Configuration, launch
 
 __all__ = ["add_and_normalise"]
@@ -31,7 +32,7 @@ def add_and_normalise(
 
     Args:
         x: The stream, `[num_tokens, hidden]`, fp32, contiguous; `added` is added to it.
-        weight: `[hidden]`, fp32: the norm's weight, its offset included, times
+        weight: `[hidden]`, fp32, contiguous: the norm's weight, its offset included, times
             `sqrt(hidden)`, as `Transformer` keeps it.
         eps: Added to the mean of a row's squares.
         dtype: Of the result: fp16, bf16 or fp32.
@@ -52,6 +53,8 @@ def add_and_normalise(
         Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019, section 4.
     """
     _check(x, weight, added, post_weight)
+    if dtype not in FLOATS:
+        raise ValueError(f"dtype must be fp16, bf16 or fp32, not {dtype}")
     num_tokens, hidden = x.shape
     normed = torch.empty_like(x, dtype=dtype)
     block = max(triton.next_power_of_2(hidden), _LEAST_BLOCK)
@@ -70,19 +73,15 @@ def add_and_normalise(
 
 
 def _check(x: Tensor, weight: Tensor, added: Tensor | None, post_weight: Tensor | None) -> None:
-    hidden = x.shape[-1]
-    if x.ndim != 2 or x.dtype != torch.float32 or not x.is_contiguous():
-        raise ValueError(f"x must be contiguous fp32, not {x.dtype} of strides {x.stride()}")
+    check_tensor("x", x, (None, None), torch.float32)
+    hidden = x.shape[1]
     if post_weight is not None and added is None:
         raise ValueError("post_weight is of what is added, and nothing is; pass added")
     for name, one in (("weight", weight), ("post_weight", post_weight)):
-        if one is not None and (one.shape != (hidden,) or one.dtype != torch.float32):
-            raise ValueError(f"{name} must be [{hidden}] and fp32, not {[*one.shape]}, {one.dtype}")
-    if added is not None and (added.shape != x.shape or not added.is_contiguous()):
-        raise ValueError(
-            f"added must be contiguous {[*x.shape]}, not {[*added.shape]} of strides "
-            f"{added.stride()}"
-        )
+        if one is not None:
+            check_tensor(name, one, (hidden,), torch.float32)
+    if added is not None:
+        check_tensor("added", added, (*x.shape,), *FLOATS)
 
 
 @triton.jit

@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .arguments import FLOATS, check_scales, check_tensor
 from .launch import Configuration, launch
 
 __all__ = ["rotate_and_store"]
@@ -42,13 +43,13 @@ def rotate_and_store(
         k_cache: `[num_blocks, block_size, num_kv_heads, head_dim]`, `qkv`'s dtype or fp8 e4m3,
             contiguous; written.
         v_cache: Like `k_cache`.
-        slots: `[num_tokens]`, int64: where each key and value goes; -1: nowhere.
+        slots: `[num_tokens]`, int64, contiguous: where each key and value goes; -1: nowhere.
         cos: Of each token's position, `[num_tokens, 1, head_dim]`, fp32, contiguous, as
             `rope.rotations` makes them.
         sin: Likewise.
-        bias: Added to every row of `qkv` first, of its dtype; `None`: nothing.
-        q_norm: `[head_dim]`, fp32: each head of queries is normalised before it turns, as
-            `norms.add_and_normalise` does with this weight; `None`: not so.
+        bias: Added to every row of `qkv` first, of its dtype, contiguous; `None`: nothing.
+        q_norm: `[head_dim]`, fp32, contiguous: each head of queries is normalised before it
+            turns, as `norms.add_and_normalise` does with this weight; `None`: not so.
         k_norm: Likewise, of keys; there must be both or none.
         eps: Of these norms.
         k_scale: What an fp8 cache holds is a key divided by it; beyond ±448 it saturates.
@@ -58,7 +59,7 @@ def rotate_and_store(
         The queries, `[num_tokens, num_q_heads, head_dim]`, `qkv`'s dtype, contiguous.
 
     Raises:
-        ValueError: A shape, dtype or stride is not as above.
+        ValueError: A shape, dtype, stride or scale is not as above.
 
     Cost:
         Bound by memory: reads `qkv` once and writes as much, in fp8 half of the keys and values;
@@ -69,8 +70,9 @@ def rotate_and_store(
         Su et al., "RoFormer", 2021, section 3.4.2; the number format is OCP's "8-bit Floating
         Point Specification", 2023.
     """
-    num_kv_heads, head_dim = k_cache.shape[2:]
     _check(qkv, k_cache, v_cache, slots, cos, sin, num_q_heads)
+    check_scales(k_scale=k_scale, v_scale=v_scale)
+    num_kv_heads, head_dim = k_cache.shape[2:]
     _check_weights(qkv, head_dim, bias, q_norm, k_norm)
     q = qkv.new_empty(len(qkv), num_q_heads, head_dim)
     caches = [k_cache, v_cache]
@@ -106,40 +108,33 @@ def _check(
     sin: Tensor,
     num_q_heads: int,
 ) -> None:
+    check_tensor("k_cache", k_cache, (None,) * 4, qkv.dtype, torch.float8_e4m3fn)
+    check_tensor("v_cache", v_cache, (*k_cache.shape,), k_cache.dtype)
     num_kv_heads, head_dim = k_cache.shape[2:]
-    if num_q_heads % num_kv_heads:
+    if head_dim < 2 or head_dim % 2:
+        raise ValueError(f"head_dim must be even, as a head turns in pairs, not {head_dim}")
+    if num_kv_heads < 1 or num_q_heads < 1 or num_q_heads % num_kv_heads:
         raise ValueError(
             f"num_q_heads ({num_q_heads}) must be a multiple of num_kv_heads ({num_kv_heads}): "
             f"each KV head serves a whole group of query heads"
         )
     width = (num_q_heads + 2 * num_kv_heads) * head_dim
-    if qkv.shape[1:] != (width,) or not qkv.is_contiguous():
-        raise ValueError(f"qkv must be contiguous rows of {width}, not {[*qkv.shape]}")
-    for name, cache in (("k_cache", k_cache), ("v_cache", v_cache)):
-        if cache.shape != k_cache.shape or not cache.is_contiguous():
-            raise ValueError(f"{name} must be contiguous {[*k_cache.shape]}, not {[*cache.shape]}")
-        if cache.dtype != k_cache.dtype or cache.dtype not in (qkv.dtype, torch.float8_e4m3fn):
-            raise ValueError(f"{name} must be {qkv.dtype} or fp8 e4m3, not {cache.dtype}")
-    if slots.shape != qkv.shape[:1] or slots.dtype != torch.int64:
-        raise ValueError(f"slots must be int64, one for each of the {len(qkv)} tokens")
+    check_tensor("qkv", qkv, (None, width), *FLOATS)
+    check_tensor("slots", slots, (len(qkv),), torch.int64)
     for name, table in (("cos", cos), ("sin", sin)):
-        is_table = table.dtype == torch.float32 and table.is_contiguous()
-        if not is_table or table.shape != (len(qkv), 1, head_dim):
-            raise ValueError(
-                f"{name} must be contiguous fp32, {[len(qkv), 1, head_dim]}, not {[*table.shape]}"
-            )
+        check_tensor(name, table, (len(qkv), 1, head_dim), torch.float32)
 
 
 def _check_weights(
     qkv: Tensor, head_dim: int, bias: Tensor | None, q_norm: Tensor | None, k_norm: Tensor | None
 ) -> None:
-    if bias is not None and (bias.shape != qkv.shape[1:] or bias.dtype != qkv.dtype):
-        raise ValueError(f"bias must be [{qkv.shape[1]}] and {qkv.dtype}, not {[*bias.shape]}")
+    if bias is not None:
+        check_tensor("bias", bias, (qkv.shape[1],), qkv.dtype)
     if (q_norm is None) != (k_norm is None):
         raise ValueError("q_norm and k_norm go together: pass both, or none")
     for name, norm in (("q_norm", q_norm), ("k_norm", k_norm)):
-        if norm is not None and (norm.shape != (head_dim,) or norm.dtype != torch.float32):
-            raise ValueError(f"{name} must be [{head_dim}] and fp32, not {[*norm.shape]}")
+        if norm is not None:
+            check_tensor(name, norm, (head_dim,), torch.float32)
 
 
 @triton.jit(do_not_specialize=["group"])

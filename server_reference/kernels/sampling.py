@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .arguments import check_tensor
 from .launch import Configuration, launch
 from .packed_draws import PackedDraws
 from .sampling_candidates import choose_kernel, gather_kernel, peaks_kernel, top_kernel
@@ -87,7 +88,7 @@ def argmax(logits: Tensor) -> Tensor:
     Cost:
         Bound by memory: reads the logits once.
     """
-    _check(logits)
+    check_tensor("logits", logits, (None, None), torch.float32)
     rows = _Rows.of(logits)
     _find_tops(rows, None)
     return rows.tokens
@@ -120,10 +121,8 @@ def draw_tokens(logits: Tensor, draws: PackedDraws) -> Tensor:
     Source:
         Maddison et al., "A* Sampling", 2014 (the Gumbel-max trick).
     """
-    _check(logits)
-    wanted = (len(logits), 6)
-    if draws.params.shape != wanted or draws.params.dtype != torch.float64:
-        raise ValueError(f"there must be fp64 params of {[*wanted]}, not {[*draws.params.shape]}")
+    check_tensor("logits", logits, (None, None), torch.float32)
+    check_tensor("draws.params", draws.params, (len(logits), 6), torch.float64)
     changed = apply_rules(logits, draws)
     if draws.is_greedy:
         return argmax(changed)
@@ -132,14 +131,6 @@ def draw_tokens(logits: Tensor, draws: PackedDraws) -> Tensor:
     _choose(rows, draws.params)
     _settle(rows, draws.params)
     return rows.tokens
-
-
-def _check(logits: Tensor) -> None:
-    if logits.ndim != 2 or logits.dtype != torch.float32 or not logits.is_contiguous():
-        raise ValueError(
-            f"logits must be contiguous rows of fp32, not {[*logits.shape]} of {logits.dtype} and "
-            f"strides {logits.stride()}"
-        )
 
 
 def _find_tops(rows: _Rows, params: Tensor | None) -> None:

@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .arguments import check_tensor
 from .launch import Configuration, launch
 from .packed_draws import Bias, Masks, PackedDraws, Penalties
 
@@ -53,13 +54,20 @@ def apply_rules(logits: Tensor, draws: PackedDraws) -> Tensor:
 
 
 def _check(draws: PackedDraws) -> None:
-    for name in ("penalties", "bias", "masks"):
-        its = getattr(draws, name)
-        for part in its.__slots__ if its is not None else ():
-            value: Tensor = getattr(its, part)
-            wanted = {"factors": torch.float64, "values": torch.float32}.get(part, torch.int32)
-            if value.dtype != wanted or not value.is_contiguous():
-                raise ValueError(f"{name}.{part} must be contiguous {wanted}, not {value.dtype}")
+    if (penalties := draws.penalties) is not None:
+        count = len(penalties.rows)
+        check_tensor("penalties.rows", penalties.rows, (count,), torch.int32)
+        check_tensor("penalties.factors", penalties.factors, (count, 3), torch.float64)
+        check_tensor("penalties.history", penalties.history, (None, None), torch.int32)
+        check_tensor("penalties.places", penalties.places, (count, 3), torch.int32)
+    if (bias := draws.bias) is not None:
+        count = len(bias.places)
+        check_tensor("bias.places", bias.places, (count, 2), torch.int32)
+        check_tensor("bias.values", bias.values, (count, None), torch.float32)
+    if (masks := draws.masks) is not None:
+        count = len(masks.rows)
+        check_tensor("masks.rows", masks.rows, (count,), torch.int32)
+        check_tensor("masks.bits", masks.bits, (count, None), torch.int32)
 
 
 def _penalise(logits: Tensor, penalties: Penalties) -> None:

@@ -66,6 +66,9 @@ def test_the_order_of_programs_does_not_matter():
     [
         pytest.param(torch.zeros(2, 3), "silu", "two halves", id="odd"),
         pytest.param(torch.zeros(4, 2).T, "silu", "contiguous", id="strided"),
+        pytest.param(torch.zeros(8), "silu", r"gate_up must be .*, not \[8\]", id="one-row"),
+        pytest.param(torch.zeros(2, 4).int(), "silu", "not .* of int32", id="int32"),
+        pytest.param(torch.zeros(2, 4).double(), "silu", "not .* of float64", id="float64"),
         pytest.param(torch.zeros(2, 4), "relu", "silu or gelu_tanh, not 'relu'", id="unknown"),
     ],
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -283,11 +284,19 @@ def test_any_batch_agrees_with_the_twin(batch: PagedBatch, keys: int, rows: int)
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "max-query-len": ({"max_query_len": 0}, "max_query_len must be at least 1 token, not 0"),
     "num-decodes": ({"num_decodes": 5}, "num_decodes must be 0 to 4 sequences, not 5"),
-    "scale": ({"scale": -1.0}, "scale must be above 0, not -1.0"),
+    "scale": ({"scale": -1.0}, "scale must be above 0 and finite, not -1.0"),
+    "endless-scale": ({"scale": math.inf}, "scale must be above 0 and finite, not inf"),
+    "k-scale": ({"k_scale": 0.0}, "k_scale must be above 0 and finite, not 0.0"),
+    "v-scale": ({"v_scale": math.nan}, "v_scale must be above 0 and finite, not nan"),
+    "endless-cap": ({"soft_cap": math.inf}, "soft_cap must be above 0 and finite, not inf"),
     "window": ({"window": 0}, "window must be at least 1 token, not 0; use None for all"),
-    "soft-cap": ({"soft_cap": 0.0}, "soft_cap must be above 0, not 0.0; use None for none"),
+    "soft-cap": ({"soft_cap": 0.0}, "soft_cap must be above 0 .* not 0.0; use None for none"),
     "out-shape": ({"out": torch.empty(9, 4, 16)}, r"out must be like q, .*, not \[9, 4, 16\]"),
     "out-dtype": ({"out": torch.empty(43, 4, 16).half()}, "out must be like q, .* of float16"),
+    "out-overlaps": (
+        {"out": torch.empty(1, 4, 16).expand(43, 4, 16)},
+        "out must have a place for each token",
+    ),
     "out-strides": (
         {"out": torch.empty(43, 4 * 16 + 1)[:, :64].view(43, 4, 16)},
         r"out must have its heads side by side .* strides are \(65, 16, 1\)",
@@ -311,9 +320,14 @@ WRONG_INPUTS: dict[str, tuple[dict[str, Any], str]] = {
     "caches": ({"v_cache": torch.empty(7, 8, 2, 16)}, "v_cache must be like k_cache"),
     "cache-dim": ({"k_cache": torch.empty(7, 16, 2, 32)}, r"k_cache must be contiguous, .*, 16\]"),
     "cache-dtype": ({"k_cache": torch.empty(7, 16, 2, 16).half()}, "k_cache must hold q's"),
-    "block-table": ({"block_table": torch.zeros(4, 4)}, "block_table must be contiguous int32"),
-    "query-start": ({"query_start": torch.zeros(4).int()}, r"query_start must be .* \[5\], not"),
-    "context-lens": ({"context_lens": torch.zeros(4)}, "context_lens must be contiguous int32"),
+    "block-table": ({"block_table": torch.zeros(4, 4)}, "block_table must be .* int32"),
+    "table-dims": ({"block_table": torch.zeros(()).int()}, "block_table must be contiguous"),
+    "lens-dims": ({"context_lens": torch.zeros(()).int()}, r"context_lens must be .* \[any\]"),
+    "query-start": (
+        {"query_start": torch.zeros(4).int()},
+        r"query_start must be .* \[5\] of int32, not",
+    ),
+    "context-lens": ({"context_lens": torch.zeros(4)}, "context_lens must be .* int32"),
 }
 
 

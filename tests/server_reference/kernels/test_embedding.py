@@ -58,6 +58,9 @@ def test_the_order_of_programs_does_not_matter():
     [
         pytest.param({"token_ids": torch.zeros(3).int()}, "token_ids must be", id="int32"),
         pytest.param({"newest": torch.zeros(3, 1).long()}, "newest must be", id="matrix"),
+        pytest.param({"token_ids": torch.zeros(6).long()[::2]}, "token_ids must be", id="apart"),
+        pytest.param({"newest": torch.zeros(6).long()[::2]}, "newest must be", id="newest-apart"),
+        pytest.param({"table": torch.zeros(3, 4).int()}, "table must be .* float16", id="integers"),
         pytest.param({"table": torch.zeros(3, 4).T}, "table must be contiguous", id="strided"),
     ],
 )

@@ -93,10 +93,9 @@ def test_any_texts_agree_with_host_and_twin(texts, count, seed):
     ("at", "changed", "told"),
     [
         pytest.param(0, torch.zeros(1, 9).long(), "history must be", id="int64"),
-        pytest.param(
-            2, torch.zeros(2).int(), "lens must be int32, one for each of the 1", id="two"
-        ),
-        pytest.param(3, torch.zeros(1), "counts must be int32", id="fp32"),
+        pytest.param(2, torch.zeros(2).int(), r"lens must be contiguous \[1\] of int32", id="two"),
+        pytest.param(3, torch.zeros(1), r"counts must be .* int32", id="fp32"),
+        pytest.param(1, torch.zeros(1, 1).int(), "rows must be", id="matrix"),
     ],
 )
 def test_what_does_not_fit_is_refused(at, changed, told):
@@ -105,6 +104,14 @@ def test_what_does_not_fit_is_refused(at, changed, told):
 
     with pytest.raises(ValueError, match=told):
         follow(*args, **keywords)
+
+
+def test_numbers_that_lie_apart_are_refused():
+    args, keywords = of_texts([[1, 2], [3, 4]], [1, 1])
+    apart = torch.stack((args[1], args[1]), 1)[:, 0]
+
+    with pytest.raises(ValueError, match=r"rows must be contiguous .* strides \(2,\)"):
+        follow(args[0], apart, *args[2:], **keywords)
 
 
 def test_there_is_a_draft_at_least():

@@ -90,9 +90,15 @@ def test_not_a_number_stays_in_its_row():
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        pytest.param({"x": torch.zeros(3, 20).half()}, "x must be contiguous fp32", id="half"),
+        pytest.param({"x": torch.zeros(3, 20).half()}, "x must be .* of float32, not", id="half"),
         pytest.param({"x": torch.zeros(20, 3).T}, "x must be contiguous", id="strided"),
-        pytest.param({"weight": torch.zeros(19)}, r"weight must be \[20\]", id="short-weight"),
+        pytest.param(
+            {"weight": torch.zeros(19)}, r"weight must be contiguous \[20\]", id="short-weight"
+        ),
+        pytest.param({"weight": torch.zeros(40)[::2]}, "weight must be", id="weight-apart"),
+        pytest.param({"post_weight": torch.zeros(40)[::2]}, "post_weight", id="post-apart"),
+        pytest.param({"dtype": torch.int32}, "dtype must be fp16, bf16 or fp32", id="integers"),
+        pytest.param({"added": torch.zeros(3, 20).long()}, "added must be", id="added-integers"),
         pytest.param({"added": torch.zeros(3, 19)}, "added must be", id="short-added"),
         pytest.param(
             {"added": None, "post_weight": torch.zeros(20)}, "pass added", id="nothing-added"

@@ -150,14 +150,35 @@ def test_the_order_of_programs_does_not_matter():
     ("changed", "told"),
     [
         pytest.param({"num_q_heads": 3}, "multiple of num_kv_heads", id="heads"),
-        pytest.param({"num_q_heads": 6}, "rows of 80", id="width"),
+        pytest.param({"num_q_heads": 6}, r"qkv must be contiguous \[any, 80\]", id="width"),
         pytest.param({"v_cache": torch.zeros(3, 4, 2, 6)}, "v_cache must be", id="other-cache"),
         pytest.param(
-            {"k_cache": torch.zeros(3, 4, 2, 8).half()}, "k_cache must be torch.float32", id="half"
+            {"k_cache": torch.zeros(3, 4, 2, 8).half()},
+            "k_cache must be .* of float32 or float8",
+            id="half",
         ),
-        pytest.param({"slots": torch.zeros(3).int()}, "slots must be int64", id="int32"),
+        pytest.param(
+            {"slots": torch.zeros(3).int()}, r"slots must be contiguous \[3\] of int64", id="int32"
+        ),
         pytest.param({"sin": torch.zeros(50, 6)}, "sin must be", id="narrow-table"),
-        pytest.param({"bias": torch.zeros(9)}, r"bias must be \[64\]", id="short-bias"),
+        pytest.param({"bias": torch.zeros(9)}, r"bias must be contiguous \[64\]", id="short-bias"),
+        pytest.param(
+            {"slots": torch.zeros(6).long()[::2]}, r"slots .* strides \(2,\)", id="slots-apart"
+        ),
+        pytest.param({"bias": torch.zeros(128)[::2]}, "bias must be contiguous", id="bias-apart"),
+        pytest.param(
+            {"q_norm": torch.zeros(8), "k_norm": torch.zeros(16)[::2]}, "k_norm", id="norm-apart"
+        ),
+        pytest.param({"num_q_heads": 0}, r"num_q_heads \(0\)", id="no-heads"),
+        pytest.param({"k_scale": 0.0}, "k_scale must be above 0 and finite, not 0.0", id="scale"),
+        pytest.param({"v_scale": float("nan")}, "v_scale must be above 0", id="no-scale"),
+        pytest.param(inputs(dtype=torch.float64), "qkv must be .* of float16 or", id="fp64"),
+        pytest.param({"k_cache": torch.zeros(4, 2, 8)}, r"k_cache .* \[4, 2, 8\]", id="dims"),
+        pytest.param(
+            {name: torch.zeros(3, 4, 2, 7) for name in ("k_cache", "v_cache")},
+            "head_dim must be even",
+            id="odd",
+        ),
         pytest.param({"q_norm": torch.zeros(8)}, "pass both", id="one-norm"),
         pytest.param(
             {"q_norm": torch.zeros(8), "k_norm": torch.zeros(8).half()}, "k_norm", id="half-norm"

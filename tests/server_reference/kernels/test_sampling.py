@@ -190,11 +190,24 @@ def test_what_is_next_to_the_logits_stays():
 @pytest.mark.parametrize(
     ("logits", "told"),
     [
-        pytest.param(torch.zeros(2, 5).half(), "contiguous rows of fp32", id="half"),
-        pytest.param(torch.zeros(5, 2).T, "contiguous rows of fp32", id="strided"),
-        pytest.param(torch.zeros(3, 5), r"fp64 params of \[3, 6\], not \[2, 6\]", id="rows"),
+        pytest.param(torch.zeros(2, 5).half(), "logits must be .* of float32", id="half"),
+        pytest.param(torch.zeros(5, 2).T, "logits must be contiguous", id="strided"),
+        pytest.param(
+            torch.zeros(3, 5),
+            r"params must be contiguous \[3, 6\] of float64, not \[2, 6\]",
+            id="rows",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(logits, told):
     with pytest.raises(ValueError, match=told):
         sampling.draw_tokens(logits, packed(logits, [a_draw()] * 2))
+
+
+def test_parameters_that_lie_apart_are_refused():
+    logits = rows_of(2)
+    draws = packed(logits, [a_draw()] * 2)
+    apart = torch.stack((draws.params, draws.params), 2)[..., 0]
+
+    with pytest.raises(ValueError, match=r"params must be contiguous .* strides \(12, 2\)"):
+        sampling.draw_tokens(logits, PackedDraws(apart, False))

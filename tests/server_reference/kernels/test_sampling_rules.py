@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -138,9 +140,26 @@ def test_what_is_next_to_the_logits_stays():
     assert is_intact(logits)
 
 
-def test_arrays_of_other_types_are_refused():
-    draws = PackedDraws.of([a_draw(banned=[1])], vocab_size=5)
-    bias = type(draws.bias)(draws.bias.places.long(), draws.bias.values)
+WRONG = {
+    "bias.places": torch.zeros(1, 2).long(),
+    "bias.values": torch.zeros(2, 1),
+    "penalties.rows": torch.zeros(2).long(),
+    "penalties.factors": torch.zeros(1, 6).double()[:, ::2],
+    "penalties.history": torch.zeros(5).int(),
+    "penalties.places": torch.zeros(1, 2).int(),
+    "masks.rows": torch.zeros(1, 1).int(),
+    "masks.bits": torch.zeros(2, 1).int(),
+}
 
-    with pytest.raises(ValueError, match=r"bias.places must be contiguous torch.int32"):
-        apply_rules(torch.zeros(1, 5), PackedDraws(draws.params, False, bias=bias))
+
+@pytest.mark.parametrize("name", WRONG)
+def test_arrays_of_other_forms_are_refused(name):
+    rules = {"banned": [1], "allowed": a_mask(range(5), 5)}
+    draws = PackedDraws.of([a_draw(**PENALTIES, output=[1]), a_draw(banned=[1])], vocab_size=5)
+    if name.startswith("masks"):
+        draws = PackedDraws.of([a_draw(**rules)], vocab_size=5)
+    whole, _, part = name.partition(".")
+    changes = {whole: replace(getattr(draws, whole), **{part: WRONG[name]})}
+
+    with pytest.raises(ValueError, match=f"{name} must be contiguous"):
+        apply_rules(torch.zeros(2, 5), replace(draws, **changes))

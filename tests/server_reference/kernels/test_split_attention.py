@@ -159,6 +159,14 @@ def test_any_split_agrees_with_the_whole(
             "a multiple of 16 keys, not 24",
             id="part-of-a-tile",
         ),
+        pytest.param(split_parts(4, 4, 16, 8, "cpu"), -16, "keys, not -16", id="negative"),
+        pytest.param(split_parts(4, 4, 16, 0, "cpu"), 0, "make them with split_parts", id="none"),
+        pytest.param(
+            split_parts(4, 4, 16, 8, "cpu").half(), 0, "split.parts must be .* float32", id="half"
+        ),
+        pytest.param(
+            split_parts(4, 8, 16, 4, "cpu").transpose(1, 2), 0, "must be contiguous", id="apart"
+        ),
         pytest.param(
             split_parts(4, 4, 16, 3, "cpu"),
             32,
