@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from .aot_processes import CompilerError, Result, compile_all
+from .aot_processes import CompilerError, Job, Result, compile_all
 from .aot_report import Report
 from .manifest import MANIFEST, TARGETS, Row, read
 
@@ -30,20 +30,21 @@ engine, allows it.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compile and print; 1 where something is wrong with a row, 2 where nothing can be compiled."""
+    """Compile and print; 1 where something is wrong with a row, 2 where nothing is compiled."""
     options = _parser().parse_args(arguments)
-    jobs = [
-        (target, row)
-        for target in options.target or TARGETS
-        for row, targets in read(options.manifest)
-        if target in targets and (not options.kernel or _is_named(row, options.kernel))
-    ]
+    try:
+        jobs = _jobs(options)
+    except (OSError, ValueError) as error:
+        print(f"aot: {error}", file=sys.stderr)
+        return 2
     show = _Progress()
     try:
         version, results = compile_all(jobs, at_once=options.jobs, keep=options.keep, progress=show)
     except CompilerError as error:
         print(f"aot: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     finally:
         show.end()
     print(_as_json(results) if options.json else table(results, version))
@@ -66,7 +67,9 @@ def _parser() -> argparse.ArgumentParser:
         help="only this one, or this module's; likewise",
     )
     parser.add_argument("--json", action="store_true", help="JSON instead of a table")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="compilers at once (2)")
+    parser.add_argument(
+        "--jobs", type=_positive, default=2, metavar="N", help="compilers at once (2)"
+    )
     parser.add_argument(
         "--keep", action="store_true", help="compile all, into Triton's cache, for launches here"
     )
@@ -74,6 +77,36 @@ def _parser() -> argparse.ArgumentParser:
         "--manifest", type=Path, default=MANIFEST, metavar="FILE", help="other rows than our own"
     )
     return parser
+
+
+def _jobs(options: argparse.Namespace) -> list[Job]:
+    """What was asked for, target by target.
+
+    Raises:
+        OSError: The manifest cannot be read.
+        ValueError: It is none, or has no such row.
+    """
+    rows = read(options.manifest)
+    for name in options.kernel or ():
+        if not any(_is_named(row, [name]) for row, _ in rows):
+            modules = sorted({row.kernel.partition(":")[0] for row, _ in rows})
+            raise ValueError(f"no row is of {name!r}; there are rows of {', '.join(modules)}")
+    jobs = [
+        (target, row)
+        for target in dict.fromkeys(options.target or TARGETS)
+        for row, targets in rows
+        if target in targets and (not options.kernel or _is_named(row, options.kernel))
+    ]
+    if not jobs:
+        raise ValueError(f"{options.manifest} has no such row for the targets that were asked for")
+    return jobs
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"it must be at least 1, not {number}")
+    return number
 
 
 def _is_named(row: Row, names: Sequence[str]) -> bool:
@@ -112,7 +145,7 @@ def table(results: Sequence[Result], version: str) -> str:
             lines.append(_line(result))
             lines += [f"        wrong: {text}" for text in result.wrongs]
         lines.append("")
-    return "\n".join(lines).rstrip() if lines else "no rows"
+    return "\n".join(lines).rstrip()
 
 
 _COLUMNS = "{:>9}  {:>6}  {:>7}  {:<14}  {:<18}  {}"

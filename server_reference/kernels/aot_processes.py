@@ -132,8 +132,11 @@ class _Known:
 
     def get(self, job: Job) -> dict[str, Any] | None:
         entry = self._entries.get(self._name(job))
-        is_whole = isinstance(entry, dict) and {"key", "report"} <= entry.keys()
-        return entry if is_whole else None
+        try:
+            Report.of_json(entry["report"])  # type: ignore[index]  # whatever is in the file
+            return {"key": str(entry["key"]), "report": entry["report"]}  # type: ignore[index]
+        except (LookupError, TypeError, ValueError, AttributeError):
+            return None
 
     def put(self, job: Job, entry: dict[str, Any]) -> None:
         self._entries[self._name(job)] = entry

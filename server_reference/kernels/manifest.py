@@ -95,9 +95,23 @@ def rows(target: str) -> tuple[Row, ...]:
 
 
 def read(path: Path) -> list[tuple[Row, tuple[str, ...]]]:
-    """Rows, each with its targets, from a file such as `manifest.json`."""
-    listed: Iterable[Mapping[str, Any]] = json.loads(path.read_text())
-    return [(Row.of_json(fields), tuple(fields["targets"].split())) for fields in listed]
+    """Rows, each with its targets, from a file such as `manifest.json`.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is no such file, or names another target than `TARGETS`.
+    """
+    try:
+        listed: Iterable[Mapping[str, Any]] = json.loads(path.read_bytes())
+        found = [(Row.of_json(fields), tuple(fields["targets"].split())) for fields in listed]
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} holds no rows as {MANIFEST.name} does: {error!r}") from error
+    unknown = {target for _, targets in found for target in targets} - {*TARGETS}
+    if unknown:
+        raise ValueError(
+            f"{path} names {', '.join(sorted(unknown))}; only {', '.join(TARGETS)} are"
+        )
+    return found
 
 
 @cache

@@ -122,6 +122,97 @@ def test_what_was_compiled_is_known_again(cache, results, tmp_path, capsys):
     assert told["report"]["matrix"] == results["sm_90", PRODUCT].report.matrix
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda entry: None, id="nothing"),
+        pytest.param(lambda entry: {"key": entry["key"]}, id="no-report"),
+        pytest.param(lambda entry: entry | {"report": None}, id="empty-report"),
+        pytest.param(lambda entry: entry | {"report": {"loads": {}}}, id="part-of-a-report"),
+        pytest.param(lambda entry: entry | {"report": {"loads": {"x": 1}}}, id="no-number"),
+    ],
+)
+def test_what_the_cache_holds_and_nobody_can_read_is_compiled_again(cache, results, damage):
+    (path,) = (cache / "kernels").glob("triton-*.json")
+    known = json.loads(path.read_bytes())
+    path.write_text(json.dumps({name: damage(entry) for name, entry in known.items()}))
+
+    (found,) = compile_all([("sm_90", SCALE)])[1]
+
+    path.write_text(json.dumps(known))
+    assert found.seconds is not None
+    assert found.report == results["sm_90", SCALE].report
+
+
+@pytest.mark.parametrize("before", ["", "[]", "{", "\0"])
+def test_a_cache_that_is_none_is_made_anew(before, monkeypatch, tmp_path):
+    monkeypatch.setenv("SMARTCLIENT_CACHE", str(tmp_path))
+    compile_all([("sm_90", SCALE)])
+    (path,) = (tmp_path / "kernels").glob("triton-*.json")
+    path.write_text(before)
+
+    seconds = [compile_all([("sm_90", SCALE)])[1][0].seconds for _ in range(2)]
+
+    assert [one is None for one in seconds] == [False, True]
+
+
+def test_a_cache_that_cannot_be_written_to_costs_only_time(monkeypatch, tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SMARTCLIENT_CACHE", str(tmp_path / "file"))
+
+    (found,) = compile_all([("sm_90", SCALE)])[1]
+
+    assert found.wrongs == ()
+    assert "compiled rows cannot be kept at" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(
+            ["--kernel", "nosuch"], "no row is of 'nosuch'; there are rows of act", id="kernel"
+        ),
+        pytest.param(["--manifest", "/nonexistent"], "No such file", id="file"),
+    ],
+)
+def test_what_is_not_there_is_said(arguments, said, capsys):
+    assert main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("[]", "no such row", id="empty"),
+        pytest.param("{", "holds no rows as manifest.json does: JSONDecodeError", id="no-json"),
+        pytest.param("7", "holds no rows", id="number"),
+        pytest.param('{"a": 1}', "holds no rows", id="names"),
+        pytest.param('[{"kernel": "norms:x"}]', "KeyError('types')", id="part-of-a-row"),
+    ],
+)
+def test_a_manifest_that_is_none_is_said_to_be_none(text, said, tmp_path, capsys):
+    path = tmp_path / "rows.json"
+    path.write_text(text)
+
+    assert main(["--manifest", str(path)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_manifest_for_other_chips_is_said_to_be_one(tmp_path, capsys):
+    path = written(tmp_path / "rows.json", [("sm_77", SCALE)])
+
+    assert main(["--manifest", str(path)]) == 2
+    assert "names sm_77; only sm_80, sm_90, sm_100, gfx942 are" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("jobs", ["0", "-3", "x"])
+def test_so_many_compilers_there_cannot_be(jobs, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["--jobs", jobs])
+
+    assert "argument --jobs" in capsys.readouterr().err
+
+
 SOURCE = """
 import triton
 import triton.language as tl
