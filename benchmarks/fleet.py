@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -146,14 +147,21 @@ def _plots(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve what comes at random, or a trace, and print a row for each chip and rate."""
-    options = vars(_parser().parse_args(arguments))
+    parser = _parser()
+    options = vars(parser.parse_args(arguments))
     chips, trace = options.pop("chip") or ["H200"], options.pop("trace")
     rates = options.pop("rate") or ([1.0] if trace else Sizes().rates)
     sizes = Sizes(**options)
+    try:
+        coming = [read_trace(trace, speed=at) if trace else _arrivals(at, sizes) for at in rates]
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    for rate, arrivals in zip(rates, coming, strict=True):
+        if not arrivals or arrivals[-1].at <= sizes.skip:
+            parser.error(f"at {rate:g}, no request comes after the {sizes.skip:g} s of --skip")
     print("  ".join(("chip", "asked", *_COLUMNS)))
     for chip in chips:
-        for rate in rates:
-            arrivals = read_trace(trace, speed=rate) if trace else _arrivals(rate, sizes)
+        for rate, arrivals in zip(rates, coming, strict=True):
             served = _serve(arrivals, chip, sizes)
             print("  ".join([chip, f"{rate:g}", *(f"{served[name]:.4g}" for name in _COLUMNS)]))
     return 0
@@ -164,13 +172,28 @@ def _parser() -> argparse.ArgumentParser:
     default = Sizes()
     parser.add_argument("--model", choices=PUBLIC_MODELS, default=default.model)
     parser.add_argument("--chip", action="append", choices=CHIPS, help="may be repeated (H200)")
-    parser.add_argument("--rate", action="append", type=float, help=_RATE)
+    parser.add_argument("--rate", action="append", type=_positive, help=_RATE)
     parser.add_argument("--trace", type=Path, metavar="FILE", help=_TRACE)
     for name in ("gpus", "prompt", "output", "most"):
-        parser.add_argument(f"--{name}", type=int, default=getattr(default, name))
-    for name in ("seconds", "skip", "ttft", "itl", "bandwidth", "operations"):
-        parser.add_argument(f"--{name}", type=float, default=getattr(default, name))
+        parser.add_argument(f"--{name}", type=_count, default=getattr(default, name))
+    for name in ("seconds", "ttft", "itl", "bandwidth", "operations"):
+        parser.add_argument(f"--{name}", type=_positive, default=getattr(default, name))
+    parser.add_argument("--skip", type=float, default=default.skip)
     return parser
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"it must be above 0 and finite, not {text}")
+    return number
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"it must be at least 1, not {text}")
+    return number
 
 
 if __name__ == "__main__":

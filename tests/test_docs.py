@@ -100,6 +100,11 @@ def test_a_line_holds_one_sentence(page):
 
 
 @every_page
+def test_no_line_waits_for_its_text(page):
+    assert re.findall(r"^[A-Z]+(?:_[A-Z]+)*$", prose(page), re.MULTILINE) == []
+
+
+@every_page
 def test_a_page_begins_with_its_title(page):
     assert page.read_text().startswith("# ")
 

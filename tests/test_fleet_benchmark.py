@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -136,3 +137,49 @@ def test_another_fleet_is_a_command(tmp_path, capsys):
     head, row = capsys.readouterr().out.splitlines()
     assert head.split()[:2] == ["chip", "asked"]
     assert row.split()[:3] == ["MI300X", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    "name", ["gpus", "prompt", "output", "most", "rate", "seconds", "bandwidth"]
+)
+@pytest.mark.parametrize("value", ["0", "-1", "x"])
+def test_what_no_fleet_has_is_refused(name, value, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        fleet.main([f"--{name}", value])
+
+    assert f"argument --{name}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("a,b\n1,2\n", "line 2 of .* has no TIMESTAMP", id="columns"),
+        pytest.param("TIMESTAMP,ContextTokens,GeneratedTokens\n,1,2\n", "line 2", id="no-time"),
+        pytest.param(
+            "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03,x,2\n",
+            "line 2 .* 'x'",
+            id="no-number",
+        ),
+        pytest.param("TIMESTAMP,ContextTokens,GeneratedTokens\n", "no request comes", id="empty"),
+        pytest.param(
+            "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03,1,2\n",
+            "no request comes after the 4 s of --skip",
+            id="short",
+        ),
+    ],
+)
+def test_a_trace_that_is_none_is_said_to_be_none(text, said, tmp_path, capsys):
+    path = tmp_path / "trace.csv"
+    path.write_text(text)
+
+    with pytest.raises(SystemExit, match="2"):
+        fleet.main(["--trace", str(path)])
+
+    assert re.search(said, capsys.readouterr().err)
+
+
+def test_a_trace_that_is_not_there_is_said_to_be_none(tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        fleet.main(["--trace", str(tmp_path / "none.csv")])
+
+    assert "No such file" in capsys.readouterr().err

@@ -184,3 +184,18 @@ def test_an_unknown_stage_is_told(capsys):
 def test_no_stage_begins_too_late(tmp_path, capsys):
     assert run(interpreted=True, only=["engine"], minutes=0.5, folder=None) == 0
     assert "left out, as no time was left: engine" in capsys.readouterr().out
+
+
+def test_without_torch_it_says_what_it_needs():
+    """In a Python that finds the standard library alone."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "benchmarks.gpu"],
+        cwd=ROOT,
+        env={name: os.environ[name] for name in os.environ if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "has no torch; this needs torch, triton, numpy" in done.stderr

@@ -49,16 +49,22 @@ def read_trace(path: Path, *, speed: float = 1.0) -> list[Arrival]:
 
     Args:
         speed: How many times as fast they come.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: A line is not as in those.
     """
+    rows = []
     with path.open(newline="") as file:
-        rows = [
-            (
-                datetime.fromisoformat(row["TIMESTAMP"].strip()[:26]),
-                int(row["ContextTokens"]),
-                int(row["GeneratedTokens"]),
-            )
-            for row in csv.DictReader(file)
-        ]
+        for number, row in enumerate(csv.DictReader(file), 2):
+            try:
+                at = datetime.fromisoformat(row["TIMESTAMP"].strip()[:26])
+                rows.append((at, int(row["ContextTokens"]), int(row["GeneratedTokens"])))
+            except (KeyError, TypeError, AttributeError, ValueError) as error:
+                raise ValueError(
+                    f"line {number} of {path} has no TIMESTAMP, ContextTokens and GeneratedTokens "
+                    f"as the Azure traces have: {error!r}"
+                ) from error
     rows = [row for row in sorted(rows) if row[1] > 0 and row[2] > 0]
     return [
         Arrival((at - rows[0][0]).total_seconds() / speed, prompt, output)
@@ -165,7 +171,9 @@ def summary(
     counted = [one for one in served if one.arrival.at >= skip]
     seconds = max(one.arrival.at for one in served) - skip
     firsts = [one.ttft for one in counted if one.ttft is not None]
-    good = [one for one in counted if (one.ttft or 0.0) <= ttft and one.longest <= itl]
+    good = [
+        one for one in counted if one.ttft is not None and one.ttft <= ttft and one.longest <= itl
+    ]
     tokens, end = sum(one.arrival.output for one in served), max(one.last for one in served)
     return {
         "requests/s": len(counted) / seconds,

@@ -12,6 +12,7 @@ __all__ = ["main"]
 
 _RESULTS = Path(__file__).parents[1] / "results" / "gpu"
 _ABOUT = "Check every kernel on this machine's GPU, then time kernels, steps and the engine."
+_NEEDS = "this needs torch, triton, numpy, safetensors and tokenizers: PYTHON names another Python"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,7 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("SMARTCLIENT_JIT", "1")  # what is compiled late is told, not refused
     if options.interpret:
         os.environ["TRITON_INTERPRET"] = "1"
-    from .stages import run
+    try:
+        from .stages import run
+    except ModuleNotFoundError as error:
+        print(f"{sys.executable} has no {error.name}; {_NEEDS}", file=sys.stderr)
+        return 2
 
     return run(
         interpreted=options.interpret,
