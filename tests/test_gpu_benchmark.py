@@ -12,6 +12,7 @@ import torch
 
 import tests.server_reference.kernels.interpreted  # noqa: F401  (before triton is imported)
 
+from benchmarks.gpu.__main__ import main  # isort: skip
 from benchmarks.gpu.cases import Case  # isort: skip
 from benchmarks.gpu.checks import checked  # isort: skip
 from benchmarks.gpu.device import Interpreted  # isort: skip
@@ -199,3 +200,11 @@ def test_without_torch_it_says_what_it_needs():
 
     assert done.returncode == 2
     assert "has no torch; this needs torch, triton, numpy" in done.stderr
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan", "x"])
+def test_a_limit_that_leaves_out_everything_is_refused(minutes, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["--interpret", "--minutes", minutes])
+
+    assert "argument --minutes" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -48,12 +49,23 @@ def _parser() -> argparse.ArgumentParser:
         "--only", action="append", metavar="STAGE", help="only this stage; may be repeated"
     )
     parser.add_argument(
-        "--minutes", type=float, default=7.5, metavar="M", help="no stage begins too late for it"
+        "--minutes",
+        type=_positive,
+        default=7.5,
+        metavar="M",
+        help="no stage begins too late for it",
     )
     parser.add_argument(
         "--output", type=Path, metavar="FOLDER", help="for the results (benchmarks/results/gpu)"
     )
     return parser
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"it must be above 0 and finite, not {text}")
+    return number
 
 
 if __name__ == "__main__":
