@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -198,4 +199,6 @@ def _as_json(results: Sequence[Result]) -> str:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C: compilers end, and what they wrote is removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -305,3 +308,24 @@ def test_what_is_kept_is_what_a_launch_looks_for(cache, package, tmp_path, monke
     )
 
     assert done.stdout.split() == ["True"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_ended_leaves_nothing_behind(how, tmp_path):
+    environment = {"TMPDIR": str(tmp_path), "SMARTCLIENT_CACHE": str(tmp_path / "cache")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "server_reference.kernels.aot", "--target", "sm_90"],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    while not [*tmp_path.glob("smartclient-aot-*/*")]:  # the first row is being compiled
+        assert process.poll() is None
+        time.sleep(0.05)
+
+    process.send_signal(how)
+
+    assert process.wait() == 130
+    assert not [*tmp_path.glob("smartclient-aot-*")]
