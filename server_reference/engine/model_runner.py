@@ -123,13 +123,12 @@ class ModelRunner:
                 flight.logits = logits.clone() if self._outlives(flight) else logits
                 return flight
         self._attention.begin(batch)
-        is_gpu = self._device.type != "cpu"  # there, one kernel is for both
         with torch.inference_mode():
             hidden = self._transformer.hidden(
                 self._send(batch.token_ids),
                 self._send(batch.positions),
                 self._attention,
-                newest=self._newest if is_gpu or (batch.token_ids < 0).any() else None,
+                newest=self._newest if (batch.token_ids < 0).any() else None,
             )
             if len(batch.sampled):
                 flight.logits = self._transformer.logits(hidden[self._send(batch.sample_rows)])
