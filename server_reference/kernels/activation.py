@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import get_args
 
 import torch
 import triton
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .arguments import FLOATS, check_tensor
 from .launch import Configuration, launch
+from .operations import Activation
 
 __all__ = ["activate"]
 
@@ -18,7 +19,7 @@ _CONFIGURATION = (("BLOCK", 1024),)
 """Model: 8 values for each of 128 threads, one load of 16 bytes from each half."""
 
 
-def activate(gate_up: Tensor, activation: Literal["silu", "gelu_tanh"]) -> Tensor:
+def activate(gate_up: Tensor, activation: Activation) -> Tensor:
     """Multiply one half of each row by the activation of the other.
 
     Args:
@@ -39,7 +40,7 @@ def activate(gate_up: Tensor, activation: Literal["silu", "gelu_tanh"]) -> Tenso
         Shazeer, "GLU Variants Improve Transformer", 2020, section 2; Hendrycks and Gimpel,
         "Gaussian Error Linear Units", 2016, section 2.
     """
-    if activation not in ("silu", "gelu_tanh"):
+    if activation not in get_args(Activation):
         raise ValueError(f"activation must be silu or gelu_tanh, not {activation!r}")
     check_tensor("gate_up", gate_up, (None, None), *FLOATS)
     num_tokens, width = gate_up.shape

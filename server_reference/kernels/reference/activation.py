@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from torch import Tensor
 from torch.nn import functional
+
+from ..operations import Activation
 
 __all__ = ["activate"]
 
 
-def activate(gate_up: Tensor, activation: Literal["silu", "gelu_tanh"]) -> Tensor:
+def activate(gate_up: Tensor, activation: Activation) -> Tensor:
     """The twin of `kernels.activation.activate`."""
     gate, up = gate_up.double().chunk(2, dim=-1)
     if activation == "silu":
