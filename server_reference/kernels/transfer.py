@@ -17,18 +17,20 @@ def send(values: NDArray[Any], device: torch.device) -> Tensor:
 
     It passes through pinned memory: from any other, a copy waits for all that was launched.
     """
-    host = torch.from_numpy(values)
-    if device.type == "cuda":
-        host = host.pin_memory()
-    return host.to(device, non_blocking=True)
+    return _ready(values, device).to(device, non_blocking=True)
 
 
 def fill(buffer: Tensor, values: NDArray[Any]) -> None:
     """Copy into the beginning of a buffer, in its dtype, in each dimension; see `send`."""
     narrow = np.dtype(str(buffer.dtype).removeprefix("torch."))
-    host = torch.from_numpy(np.ascontiguousarray(values, dtype=narrow))
-    sent = host.pin_memory() if buffer.is_cuda else host
-    buffer[tuple(slice(size) for size in values.shape)].copy_(sent, non_blocking=True)
+    host = _ready(np.ascontiguousarray(values, dtype=narrow), buffer.device)
+    buffer[tuple(slice(size) for size in values.shape)].copy_(host, non_blocking=True)
+
+
+def _ready(values: NDArray[Any], device: torch.device) -> Tensor:
+    """On the host, from where a device can fetch them by itself."""
+    host = torch.from_numpy(values)
+    return host.pin_memory() if device.type == "cuda" else host
 
 
 class Fetched:
