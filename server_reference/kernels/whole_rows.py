@@ -90,11 +90,12 @@ def _best_kept(
     """Of `ids`, which ascend and none of which `min_p` drops, the noisiest that is kept."""
     if not len(ids):
         return None
-    order = np.argsort(-scores[ids], kind="stable")
-    ids, noisy = ids[order], noisy[order]
-    first = int(ids[noisy.argmax()])
+    best = ids[noisy == noisy.max()]
+    first = int(best[scores[best].argmax()])
     if _keeps(scores, first, params, total):
         return first
+    order = np.argsort(-scores[ids], kind="stable")
+    ids, noisy = ids[order], noisy[order]
     num_kept = bisect_left(
         ids.tolist(), True, key=lambda token: not _keeps(scores, token, params, total)
     )
