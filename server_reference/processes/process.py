@@ -140,7 +140,8 @@ class EngineProcess:
         if link is None:
             raise EngineUnavailableError("the engine is not ready; try again in a few seconds")
         try:
-            return await asyncio.wait_for(link.explain(last), self._silence)
+            async with asyncio.timeout(self._silence):
+                return await link.explain(last)
         except TimeoutError as error:
             raise EngineUnavailableError(
                 f"the engine has been in one step for {self._silence:g} s; try again after it"

@@ -68,10 +68,15 @@ class Upstream:
         request, reply = self._request(received), _Reply(received.method)
         writer: asyncio.StreamWriter | None = None
         try:
-            reader, writer = await self._connect()
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                reader, writer = await asyncio.open_connection(self._host, self._port)
+                if self._is_tls:  # only now: asyncio forgets who is cancelled as TLS begins
+                    trust = ssl.create_default_context(cafile=self._ca_file)
+                    await writer.start_tls(trust, server_hostname=self._host)
             writer.write(request)
             while not reply.has_ended:
-                data = await asyncio.wait_for(reader.read(65_536), self._timeout)
+                async with asyncio.timeout(self._timeout):
+                    data = await reader.read(65_536)
                 for op in reply.feed(data):
                     yield op
         except (OSError, TimeoutError, httptools.HttpParserError) as error:
@@ -80,12 +85,7 @@ class Upstream:
             yield Reset() if isinstance(error, ConnectionResetError) else Fin()
         finally:
             if writer is not None:
-                writer.close()
-
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        tls = ssl.create_default_context(cafile=self._ca_file) if self._is_tls else None
-        opening = asyncio.open_connection(self._host, self._port, ssl=tls)
-        return await asyncio.wait_for(opening, _CONNECT_SECONDS)
+                writer.transport.abort()  # over TLS, its close would wait for the upstream's
 
     def _request(self, received: Received) -> bytes:
         target = self._path + received.target
