@@ -67,11 +67,15 @@ class Admission:
         books: Of the scheduler; they may change between two judgements.
         max_running: Sequences that run at once.
         watermark: Blocks that stay free when a sequence starts beside others.
+
+    Attributes:
+        blocked: Those that this step lacked a slot or blocks for.
     """
 
     def __init__(self, books: Books, *, max_running: int, watermark: int) -> None:
         self._books, self._pool = books, books.pool
         self._max_running, self._watermark = max_running, watermark
+        self.blocked: list[Sequence] = []
 
     def begin(self, plan: Plan) -> None:
         """Start with a step."""
@@ -81,7 +85,7 @@ class Admission:
         self._slot_share = max(1, self._max_running // self._num_tenants)
         self._block_share = self._pool.num_blocks // self._num_tenants
         self._futures: list[Future] = []
-        self._blocked: list[Sequence] = []
+        self.blocked = []
         heads = [line[0] for tenant, line in lines.items() if tenant not in books.slots]
         starved = [head for head in heads if head.passed_over >= _PASSED_BY_ALL]
         self._starved = min(starved, key=_arrival, default=None)
@@ -107,14 +111,14 @@ class Admission:
         has_slot = self._has_slot(sequence.tenant)
         if has_slot and self._fits(sequence, needs, taken):
             return Verdict(found)
-        self._blocked.append(sequence)
+        self.blocked.append(sequence)
         why = f"{self._pool.num_free} blocks are free: it needs {taken}, and all that run grow"
         own = self._future(sequence, needs, taken)
         return Verdict(None, why, self._victims(own, lacks_slot=not has_slot))
 
     def started(self, sequence: Sequence) -> None:
         """Note that a sequence runs now, with the blocks of its first tokens."""
-        for other in self._blocked:
+        for other in self.blocked:
             other.passed_over += other is not sequence
         self._note(sequence)
 

@@ -82,6 +82,7 @@ class Scheduler(Books):
         self._next_alarm = math.inf
         self._trace = Trace(traced_steps)
         self._now = 0.0
+        self._num_free_slots = 0
         self.steps = 0
 
     def add(self, sequence: Sequence) -> None:
@@ -131,6 +132,8 @@ class Scheduler(Books):
         num_decodes, budget = len(plan.entries), plan.budget
         if prefills or self.waiting.lines:
             self._prefill(prefills, plan)
+        is_full = plan.is_short or self._admission.blocked
+        self._num_free_slots = 0 if is_full else self.max_running - len(self.running)
         num_prefill_tokens = max(0, budget - plan.budget)  # where a decode made way, less
         for sequence in drafting:
             self._draft(sequence, plan)
@@ -143,8 +146,12 @@ class Scheduler(Books):
         return step
 
     def overflow(self, max_queued: int, max_tokens: int | None = None) -> list[Sequence]:
-        """Waiting sequences that are too many, or have too many prompt tokens in all."""
-        return self.waiting.overflow(max_queued, max_tokens)
+        """Waiting sequences that are too many, or have too many prompt tokens in all.
+
+        Those that will start once another has computed what they share, or in the next
+        step's share of prompts, wait for no place: the last step had one for them.
+        """
+        return self.waiting.overflow(max_queued + self._num_free_slots, max_tokens)
 
     def explain(self, last: int, *, since: float = 0.0) -> list[StepRecord]:
         """The last steps that are remembered, oldest first, with times counted from `since`."""

@@ -95,9 +95,9 @@ async def drain(receive: Receive, limit: int) -> None:
 class Admission:
     """Refuses requests when too many wait already, as far as can be known in front.
 
-    What comes in a burst the engine itself refuses: its books are a step old here. A tenant
-    with less than its share of what is under way is let in all the same, and the engine
-    refuses the last of those that have more.
+    Where KV blocks are short, so that fewer run than may, the engine itself refuses those that
+    are too many: its books are a step old here. A tenant with less than its share of what is
+    under way is let in all the same, and the engine refuses the last of those that have more.
 
     Args:
         max_running: Sequences that run at once.
@@ -122,8 +122,7 @@ class Admission:
         """Hold a place while the block runs.
 
         Args:
-            stats: The engine's books: when its KV blocks are short, fewer run than may,
-                and the rest wait.
+            stats: The engine's books: how many tokens wait.
             tenant: Whose they are.
             num_sequences: How many places.
 
@@ -138,10 +137,9 @@ class Admission:
                 f"{num_sequences:,} answers are more than the {places:,} that run and wait here",
                 param="n",
             )
-        queued, tokens = (0, 0) if stats is None else (stats.num_queued, stats.num_queued_tokens)
-        is_full = queued >= self._max_queued or tokens >= self._max_queued_tokens
+        tokens = 0 if stats is None else stats.num_queued_tokens
         under_way = self._in_flight.total()
-        is_full = is_full or under_way + num_sequences > places
+        is_full = under_way + num_sequences > places or tokens >= self._max_queued_tokens
         share = under_way // len(self._in_flight.keys() | {tenant})
         if is_full and self._in_flight[tenant] + num_sequences > share:
             raise self.refusal(stats)

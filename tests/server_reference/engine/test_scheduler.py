@@ -279,6 +279,25 @@ def test_the_newest_that_wait_beyond_the_limit_overflow():
     assert scheduler.overflow(3) == []
 
 
+@pytest.mark.parametrize(
+    ("token", "budget"),
+    [
+        pytest.param(5, 64, id="one-computes-what-all-share"),
+        pytest.param(None, 8, id="one-takes-all-of-a-step"),
+    ],
+)
+def test_those_that_a_place_is_free_for_do_not_overflow(token, budget):
+    """Five at once are no more than three that run and two that wait, though one starts first."""
+    scheduler = a_scheduler(max_num_seqs=3, max_step_tokens=budget)
+    added(scheduler, *(a_sequence(arrival, 9, token=token) for arrival in range(5)))
+
+    scheduler.schedule()
+
+    assert [len(scheduler.running), len(scheduler.waiting)] == [1, 4]
+    assert scheduler.overflow(2) == []
+    assert [sequence.arrival for sequence in scheduler.overflow(1)] == [4]
+
+
 def test_a_preempted_sequence_neither_overflows_nor_takes_anothers_place():
     scheduler = a_scheduler(num_blocks=4)
     added(scheduler, a_sequence(0, 8), a_sequence(1, 8), a_sequence(2), a_sequence(3))
