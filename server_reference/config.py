@@ -80,7 +80,7 @@ class EngineConfig:
             does so on a GPU.
         num_draft_tokens: Tokens that n-gram lookup may propose for one sequence and step;
             0 turns speculation off.
-        device: `auto` takes a GPU where there is one; `cuda` names AMD's too.
+        device: `auto` takes a GPU where there is one, but for `tiny`; `cuda` names AMD's too.
         dtype: Type of unquantised weights and of the KV cache. `fp32` is the exact one.
         kv_dtype: `fp8` halves the KV cache; on a GPU only.
         numerics: `fast`, or `deterministic`: a sequence's numbers do not depend on what

@@ -72,6 +72,7 @@ class Batch:
         query_len: Of each sequence that is no decode.
         max_blocks: Of a sequence.
         num_rows: Of logits.
+        num_added: Tokens of the vocabulary that the model was not trained with.
         num_extra: Rows, or tokens of them, that something holds for besides.
         num_drafts: Of one text at most.
     """
@@ -82,6 +83,7 @@ class Batch:
     max_blocks: int = 50
     num_splits: int = 8
     num_rows: int = 5
+    num_added: int = 0
     num_extra: int = 7
     num_drafts: int = 8
 
@@ -154,7 +156,7 @@ def _on_meta(*shape: int, dtype: torch.dtype) -> Tensor:
 
 
 def _draw(transformer: Transformer, batch: Batch) -> None:
-    rows, vocab_size = batch.num_rows, transformer.config.vocab_size
+    rows, vocab_size = batch.num_rows, transformer.config.vocab_size + batch.num_added
     logits = _on_meta(rows, vocab_size, dtype=torch.float32)
     mask = torch.zeros(-(-vocab_size // 32), dtype=torch.int32)
     tokens = list(range(batch.num_extra))
@@ -213,6 +215,7 @@ def _any_batch(draw: random.Random) -> Batch:
         max_blocks=some(2000),
         num_splits=some(64),
         num_rows=some(300),
+        num_added=some(20, 0),
         num_extra=some(300),
         num_drafts=some(64),
     )

@@ -64,7 +64,8 @@ class _Recorder:
 
 _recorder: ContextVar[_Recorder | None] = ContextVar("_recorder", default=None)
 _known: set[tuple[Any, ...]] = set()  # launches that were looked up and may be made
-_parameters: dict[int, tuple[tuple[bool, bool], ...]] = {}
+_parameters: dict[int, tuple[Any, tuple[tuple[bool, bool], ...]]] = {}
+"""By the kernel's `id`, what it is specialised by; the kernel too, or another may get its `id`."""
 
 
 class LaunchError(RuntimeError):
@@ -193,14 +194,17 @@ def check(row: Row, target: str) -> None:
 
 def _types(kernel: Any, arguments: Sequence[Any]) -> tuple[str, ...]:
     """Of each argument, what the compiler would make a difference by."""
-    if (flags := _parameters.get(id(kernel))) is None:
-        flags = _parameters[id(kernel)] = tuple(
-            (not one.do_not_specialize, not one.do_not_specialize_on_alignment)
-            for one in kernel.params
-            if not one.is_constexpr
+    if (known := _parameters.get(id(kernel))) is None:
+        known = _parameters[id(kernel)] = (
+            kernel,
+            tuple(
+                (not one.do_not_specialize, not one.do_not_specialize_on_alignment)
+                for one in kernel.params
+                if not one.is_constexpr
+            ),
         )
     types = []
-    for value, (specialised, by_16) in zip(arguments, flags, strict=True):
+    for value, (specialised, by_16) in zip(arguments, known[1], strict=True):
         kind = type(value)
         if kind is int:
             types.append(_integer(value, specialised, by_16))

@@ -33,8 +33,8 @@ _PASS = 2048
 """Tokens that a program which passes over a whole row looks at at a time. Model: 8 KB in flight
 and as many under way; twice of it spills on gfx942, in 8 warps as in 16 on sm_80."""
 _NUM_WARPS = 8
-_LEAST_PEAKS, _LEAST_CHUNKS = 4096, 64
-"""Of a row, as powers of 2: one compiled kernel is for all vocabularies up to 262,144 tokens."""
+_LEAST_PEAKS, _LEAST_CHUNKS = 8192, 128
+"""Of a row, as powers of 2: one compiled kernel is for all vocabularies up to 524,288 tokens."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

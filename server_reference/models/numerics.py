@@ -38,7 +38,7 @@ class NumericsError(ValueError):
 
 
 def device_of(config: EngineConfig) -> torch.device:
-    """Where `config` has a model run.
+    """Where `config` has a model run: `tiny`, for which no GPU has kernels, on a CPU unless asked.
 
     Raises:
         NumericsError: There is no such device.
@@ -49,7 +49,8 @@ def device_of(config: EngineConfig) -> torch.device:
             f"device='cuda' needs a GPU that torch {torch.__version__} can use, and there is "
             f"none; use device='cpu', or install a torch for the GPU's driver"
         )
-    return torch.device("cuda" if has_gpu and config.device != "cpu" else "cpu")
+    is_taken = config.device == "auto" and config.model != "tiny"
+    return torch.device("cuda" if config.device == "cuda" or (has_gpu and is_taken) else "cpu")
 
 
 def kv_dtype_of(config: EngineConfig, dtype: torch.dtype) -> torch.dtype:

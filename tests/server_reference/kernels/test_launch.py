@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 import sys
@@ -118,6 +119,13 @@ def test_a_type_tells_apart_what_triton_compiles_apart(value, flags):
         assert found == {1: "i32:1", None: "none"}[own]
     else:
         assert found == f"{kind}:16" if own == "D" else kind
+
+
+def test_a_kernel_that_follows_another_in_memory_is_not_taken_for_it():
+    for _ in range(20):
+        for flags, expected in ({}, "i32:1"), ({"do_not_specialize": ["x_ptr"]}, "i32"):
+            assert row_of(*arguments(x=1), **flags).types[1] == expected
+            gc.collect()
 
 
 def test_what_is_recorded_is_not_run():

@@ -20,6 +20,7 @@ from server_reference.models.numerics import (
     asked_forms,
     check_config,
     check_rows,
+    device_of,
     linears_of,
     matrices,
     quantized,
@@ -46,6 +47,23 @@ def with_forms(model: ModelConfig, forms: Mapping[str, Form]) -> dict[str, Tenso
     for name, form in forms.items():
         weights[f"{name}.weights"], weights[f"{name}.scales"] = packed(weights[name], form)
     return weights
+
+
+@pytest.mark.parametrize(
+    ("model", "device", "expected"),
+    [
+        pytest.param("smollm2", "auto", "cuda", id="taken"),
+        pytest.param("smollm2", "cpu", "cpu", id="not-wanted"),
+        pytest.param("tiny", "auto", "cpu", id="no-kernels"),
+        pytest.param("tiny", "cuda", "cuda", id="asked-for"),
+    ],
+)
+def test_where_there_is_a_gpu_a_model_of_a_size_that_it_has_kernels_for_runs_on_it(
+    monkeypatch, model, device, expected
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+
+    assert device_of(EngineConfig(model=model, device=device)).type == expected
 
 
 @pytest.mark.parametrize(
