@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from .arguments import check_tensor
 from .launch import Configuration, launch
@@ -86,10 +87,10 @@ def argmax(logits: Tensor) -> Tensor:
         ValueError: A shape, dtype or stride is not as above.
 
     Cost:
-        Bound by memory: reads the logits once.
+        Bound by memory: reads the logits once; of a vocabulary that is no multiple of 16, a copy.
     """
     check_tensor("logits", logits, (None, None), torch.float32)
-    rows = _Rows.of(logits)
+    rows = _Rows.of(_widened(logits))
     _find_tops(rows, None)
     return rows.tokens
 
@@ -116,14 +117,14 @@ def draw_tokens(logits: Tensor, draws: PackedDraws) -> Tensor:
         `top_p` below 1 comes with no `top_k`, for the whole mass; once more for rows whose
         candidates leave it open who wins, as those of a high temperature do; and twice for
         each winner that then turns out not to be kept. `top_k` above 512 with `top_p` reads
-        them another five times. Besides, `apply_rules`.
+        them another five times. Besides, `apply_rules`, and a copy as `argmax` makes it.
 
     Source:
         Maddison et al., "A* Sampling", 2014 (the Gumbel-max trick).
     """
     check_tensor("logits", logits, (None, None), torch.float32)
     check_tensor("draws.params", draws.params, (len(logits), 6), torch.float64)
-    changed = apply_rules(logits, draws)
+    changed = apply_rules(_widened(logits), draws)
     if draws.is_greedy:
         return argmax(changed)
     rows = _Rows.of(changed)
@@ -131,6 +132,15 @@ def draw_tokens(logits: Tensor, draws: PackedDraws) -> Tensor:
     _choose(rows, draws.params)
     _settle(rows, draws.params)
     return rows.tokens
+
+
+def _widened(logits: Tensor) -> Tensor:
+    """With tokens that never win, up to a multiple of 16: kernels are compiled for that.
+
+    A vocabulary is none where tokens were added to it: 32,003 for instance.
+    """
+    missing = -logits.shape[1] % 16
+    return pad(logits, (0, missing), value=float("-inf")) if missing else logits
 
 
 def _find_tops(rows: _Rows, params: Tensor | None) -> None:
