@@ -131,8 +131,9 @@ class DecodeGraphs:
 
     def sample(self, logits: Tensor, batch: Batch, size: int, draws: Sequence[Draw]) -> Sampled:
         """Draw from all rows of what `forward` gave for a batch; no draw has a rule."""
+        params = draw_params(draws, self._transformer.config.vocab_size)
         most, missing = len(self._newest) - 1, size - len(draws)
-        fill(self._params, np.concatenate((draw_params(draws), greedy_params(missing))))
+        fill(self._params, np.concatenate((params, greedy_params(missing))))
         fill(self._rows, np.concatenate((batch.rows, np.full(missing, most))))
         draw, drawn = self._recorded[size].draw[all(draw.is_greedy for draw in draws)]
         draw()

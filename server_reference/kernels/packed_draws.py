@@ -16,9 +16,7 @@ from .draw import Draw
 from .noise import draw_key
 from .transfer import send
 
-__all__ = ["Bias", "Masks", "PackedDraws", "Penalties", "draw_params", "greedy_params"]
-
-_ALL = 2**31 - 1  # more tokens than any vocabulary has
+__all__ = ["Bias", "Masks", "PackedDraws", "Penalties", "draw_params", "greedy_params", "widened"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +72,7 @@ class PackedDraws:
     Args:
         params: `[rows, 6]`, fp64: the lower and the upper half of its `draw_key`, one over the
             temperature in fp32 (0: greedy), the score below which `min_p` keeps none in fp32,
-            `top_k` (2**31 - 1 where none is set), and `top_p`.
+            `top_k` (the vocabulary's `widened` size: all), and `top_p`.
         is_greedy: All rows are.
         penalties: And what follows: `None` where no row has any.
     """
@@ -96,7 +94,7 @@ class PackedDraws:
 
         penalties, bias, masks = _penalties(draws), _bias(draws), _masks(draws, vocab_size)
         return cls(
-            params=sent(draw_params(draws)),
+            params=sent(draw_params(draws, vocab_size)),
             is_greedy=all(draw.is_greedy for draw in draws),
             penalties=Penalties(*map(sent, penalties)) if penalties else None,
             bias=Bias(*map(sent, bias)) if bias else None,
@@ -104,9 +102,17 @@ class PackedDraws:
         )
 
 
-def draw_params(draws: Sequence[Draw]) -> NDArray[np.float64]:
+def widened(vocab_size: int) -> int:
+    """Tokens of a row as kernels are compiled for it: a multiple of 16.
+
+    A vocabulary is none where tokens were added to it: 32,003 for instance.
+    """
+    return -(-vocab_size // 16) * 16
+
+
+def draw_params(draws: Sequence[Draw], vocab_size: int) -> NDArray[np.float64]:
     """What `PackedDraws.params` has, on the host."""
-    return np.array([_params(draw) for draw in draws]).reshape(-1, 6)
+    return np.array([_params(draw, vocab_size) for draw in draws]).reshape(-1, 6)
 
 
 def greedy_params(num_rows: int) -> NDArray[np.float64]:
@@ -114,14 +120,14 @@ def greedy_params(num_rows: int) -> NDArray[np.float64]:
     return np.tile((0.0, 0.0, 0.0, -inf, 1.0, 1.0), (num_rows, 1))
 
 
-def _params(draw: Draw) -> tuple[float, ...]:
-    its, key = draw.params, draw_key(draw.seed, draw.index)
+def _params(draw: Draw, vocab_size: int) -> tuple[float, ...]:
+    its, key, most = draw.params, draw_key(draw.seed, draw.index), widened(vocab_size)
     return (
         key & 0xFFFFFFFF,
         key >> 32,
         0.0 if draw.is_greedy else float(np.float32(1.0 / its.temperature)),
         float(np.float32(log(its.min_p))) if its.min_p > 0.0 else -inf,
-        its.top_k or _ALL,
+        min(its.top_k or most, most),
         its.top_p,
     )
 

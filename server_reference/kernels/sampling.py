@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 
 from .arguments import check_tensor
 from .launch import Configuration, launch
-from .packed_draws import PackedDraws
+from .packed_draws import PackedDraws, widened
 from .sampling_candidates import choose_kernel, gather_kernel, peaks_kernel, top_kernel
 from .sampling_challenge import challenge_kernel, settle_kernel
 from .sampling_rules import apply_rules
@@ -135,11 +135,8 @@ def draw_tokens(logits: Tensor, draws: PackedDraws) -> Tensor:
 
 
 def _widened(logits: Tensor) -> Tensor:
-    """With tokens that never win, up to a multiple of 16: kernels are compiled for that.
-
-    A vocabulary is none where tokens were added to it: 32,003 for instance.
-    """
-    missing = -logits.shape[1] % 16
+    """With tokens that never win, up to the `widened` size of the vocabulary."""
+    missing = widened(logits.shape[1]) - logits.shape[1]
     return pad(logits, (0, missing), value=float("-inf")) if missing else logits
 
 

@@ -151,7 +151,6 @@ def _noisiest_before(
 @triton.jit
 def _kept_mass(logits_ptr, vocab_size, best, scale, floor, top_k, CHUNK: tl.constexpr):
     """The mass that `min_p` and `top_k` leave of a row."""
-    top_k = tl.minimum(top_k, vocab_size)
     edge = _edge(logits_ptr, vocab_size, best, scale, top_k, CHUNK)
     num = tl.zeros([CHUNK], tl.int32)
     mass = tl.zeros([CHUNK], tl.float32)

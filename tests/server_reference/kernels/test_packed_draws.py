@@ -28,7 +28,7 @@ def test_params_are_in_their_places():
 
 
 def test_what_keeps_all_says_so():
-    assert packed(a_draw()).params[0, 3:].tolist() == [-inf, 2**31 - 1, 1.0]
+    assert packed(a_draw(), a_draw(top_k=500)).params[:, 3:].tolist() == [[-inf, 112, 1.0]] * 2
 
 
 @pytest.mark.parametrize(("temperatures", "is_greedy"), [([0.0, 1e-6], True), ([0.0, 1.0], False)])
