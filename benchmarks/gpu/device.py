@@ -14,7 +14,7 @@ import torch
 import triton
 from torch import Tensor
 
-from server_reference.engine.graphs import Capture, CudaCapture, again
+from server_reference.engine.graphs import Capture, CudaCapture
 from server_reference.kernels.attention_tiles import best_splits
 from server_reference.kernels.launch import chip_family
 
@@ -136,13 +136,13 @@ class Interpreted:
 
     @property
     def capture(self) -> Capture:
-        return again
+        return _again
 
     def num_splits(self, num_decodes: int, *, num_kv_heads: int, max_context: int) -> int:
         return 1 if num_decodes > 2 else 2
 
     def seconds(self, run: Callable[[], Tensor], *, is_captured: bool = True) -> float:
-        launch: Callable[[], object] = again(run)[0] if is_captured else run
+        launch: Callable[[], object] = _again(run)[0] if is_captured else run
         begun = time.perf_counter()
         launch()
         return time.perf_counter() - begun
@@ -155,6 +155,17 @@ class Interpreted:
 
     def facts(self) -> dict[str, str]:
         return _facts() | {"chip": "none: interpreted", "family": chip_family(self.device)}
+
+
+def _again(run: Callable[[], Tensor]) -> tuple[Callable[[], object], Tensor]:
+    """Where there are no graphs: run it again, into the same memory."""
+    result = run()
+
+    def replay() -> None:
+        with torch.inference_mode():
+            result.copy_(run())
+
+    return replay, result
 
 
 def _facts() -> dict[str, str]:

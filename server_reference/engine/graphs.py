@@ -22,7 +22,7 @@ from ..kernels.sampling import draw_tokens
 from ..kernels.transfer import Fetched, fill
 from ..models.transformer import Transformer
 
-__all__ = ["Capture", "CudaCapture", "DecodeGraphs", "again"]
+__all__ = ["Capture", "CudaCapture", "DecodeGraphs"]
 
 _log = logging.getLogger(__name__)
 
@@ -53,17 +53,6 @@ class CudaCapture:
         with torch.cuda.graph(graph, pool=self._pool, stream=self._aside):
             result = run()
         return graph.replay, result
-
-
-def again(run: Callable[[], Tensor]) -> tuple[Callable[[], object], Tensor]:
-    """Where there are no graphs: run it again, into the same memory."""
-    result = run()
-
-    def replay() -> None:
-        with torch.inference_mode():
-            result.copy_(run())
-
-    return replay, result
 
 
 @dataclass(frozen=True, slots=True)

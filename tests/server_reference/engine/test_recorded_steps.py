@@ -12,18 +12,27 @@ from server_reference.attention.triton_attention import TritonAttention  # isort
 from server_reference.engine.engine import Engine  # isort: skip
 from server_reference.kernels import eager, fused  # isort: skip
 from tests.server_reference.engine.conftest import EXACT, Recorder  # isort: skip
+from tests.server_reference.engine.replayed import Replayed  # isort: skip
 
 
 class Failing(TritonAttention):
-    """It raises in the second layer of a step, when it is told to."""
+    """It raises in the second layer of a step, or after a replay, when it is told to."""
 
     fails = False
 
     def __call__(self, layer, *given):
-        if self.fails and layer == 1:
+        if layer == 1:
+            self.fail()
+        return super().__call__(layer, *given)
+
+    def capture(self, run):
+        replay, result = Replayed()(run)
+        return lambda: (replay(), self.fail()), result
+
+    def fail(self):
+        if self.fails:
             self.fails = False
             raise RuntimeError("no memory is left")
-        return super().__call__(layer, *given)
 
 
 @pytest.fixture
@@ -32,7 +41,12 @@ def recorded(lookahead):
 
     def make(**settings):
         model = a_model(PLAIN, fused)
-        body = a_body(model.transformer, recorded=True, attention_type=Failing)
+        body = a_body(
+            model.transformer,
+            recorded=True,
+            attention_type=Failing,
+            capture_of=lambda attention: attention.capture,
+        )
         config = replace(EXACT, **(SIZES | {"lookahead": lookahead} | settings))
         return Engine(model, config, body=body), body.attention
 

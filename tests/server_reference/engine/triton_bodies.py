@@ -13,10 +13,11 @@ from server_reference.attention.backend import PagedCache  # isort: skip
 from server_reference.attention.triton_attention import TritonAttention  # isort: skip
 from server_reference.checkpoints.load import LoadedModel  # isort: skip
 from server_reference.engine.device_texts import DeviceTexts  # isort: skip
-from server_reference.engine.graphs import DecodeGraphs, again  # isort: skip
+from server_reference.engine.graphs import DecodeGraphs  # isort: skip
 from server_reference.engine.parts import Body  # isort: skip
 from server_reference.models.transformer import ModelConfig, Transformer, weight_shapes  # isort: skip
 from tests.server_reference.engine.conftest import WordTokenizer  # isort: skip
+from tests.server_reference.engine.replayed import Replayed  # isort: skip
 
 __all__ = ["BLOCK_SIZE", "MODELS", "NUM_BLOCKS", "PLAIN", "SEQS", "SIZES", "a_body", "a_model"]
 
@@ -75,6 +76,7 @@ def a_body(
     recorded=False,
     tokens=TOKENS,
     attention_type=TritonAttention,
+    capture_of=lambda attention: Replayed(),
 ):
     config = transformer.config
     cache = PagedCache(config, num_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE, dtype=kv_dtype)
@@ -90,7 +92,13 @@ def a_body(
         max_blocks=max_blocks,
         num_splits=lambda num_decodes: 3 if num_decodes < 3 else 1,
     )
-    record = partial(DecodeGraphs, transformer, attention, max_blocks=max_blocks, capture=again)
+    record = partial(
+        DecodeGraphs,
+        transformer,
+        attention,
+        max_blocks=max_blocks,
+        capture=capture_of(attention),
+    )
     texts = DeviceTexts(
         max_num_seqs=SEQS,
         max_context=config.max_context,
