@@ -174,4 +174,7 @@ def _say(text: str, *, end: str = "\n") -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from . import explain
 from .config import EngineConfig
+from .printing import print_lines
 from .scripted.command import add_command, run_command
 
 if TYPE_CHECKING:
@@ -76,10 +77,7 @@ def _list_faults(kind: str | None, name: str | None) -> int:
     if (why := wrong(kind=kind, name=name)) is not None:
         print(f"smartclient-server: {why}", file=sys.stderr)
         return 2
-    try:
-        print(listing(kind=kind, name=name), flush=True)
-    except BrokenPipeError:  # the reader has seen enough: say nothing at exit either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    print_lines([listing(kind=kind, name=name)])
     return 0
 
 

@@ -16,6 +16,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import msgspec
 
 from .core import StepRecord
+from .printing import print_lines
 
 __all__ = ["add_command", "run_command", "table"]
 
@@ -51,12 +52,7 @@ def run_command(options: Mapping[str, Any]) -> int:
     except _CannotExplainError as error:
         print(f"smartclient-server: {error}", file=sys.stderr)
         return 2
-    try:
-        for line in _json_lines(engines) if options["json"] else table(engines):
-            print(line)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough: say nothing at exit either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    print_lines(_json_lines(engines) if options["json"] else table(engines))
     return 0
 
 

@@ -15,7 +15,7 @@ import tests.server_reference.kernels.interpreted  # noqa: F401  (before triton 
 from benchmarks.gpu.__main__ import main  # isort: skip
 from benchmarks.gpu.cases import Case  # isort: skip
 from benchmarks.gpu.checks import checked  # isort: skip
-from benchmarks.gpu.device import Interpreted  # isort: skip
+from benchmarks.gpu.device import Interpreted, why_not_interpreted  # isort: skip
 from benchmarks.gpu.engine import least_seconds, requests  # isort: skip
 from benchmarks.gpu.figures import Check, Figure, Target  # isort: skip
 from benchmarks.gpu.report import Report, page  # isort: skip
@@ -169,6 +169,16 @@ def test_their_roofline_is_as_known(chip, least, most):
     lens = [(len(prompt), output) for prompt, output in requests(FULL)]
 
     assert least < 133_966 / least_seconds(roofline, lens, FULL.max_step_tokens) < most
+
+
+@pytest.mark.parametrize(
+    ("version", "is_refused"), [("3.8.0", True), ("3.9.0", False), ("3.10.1+git", False)]
+)
+def test_an_interpreter_that_is_wrong_is_not_used(version, is_refused):
+    why = why_not_interpreted(version)
+
+    assert (why is not None) == is_refused
+    assert why is None or "triton 3.8.0" in why
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

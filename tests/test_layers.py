@@ -27,7 +27,7 @@ LINES = {
         __init__ __main__
         """,
     "server_reference": """
-        config core credentials
+        config core credentials printing
         downloads kernels kv text
         models
         checkpoints public_models roofline attention
@@ -100,7 +100,7 @@ PLACES = {
 
 # What the front process imports or what only counts: no torch there, nor in anything they import.
 WITHOUT_TORCH = """
-    config.py core.py credentials.py explain.py kv/ scripted/ api/ gateway/
+    config.py core.py credentials.py printing.py explain.py kv/ scripted/ api/ gateway/
     engine/scheduler.py engine/step.py engine/trace.py engine/fair_queue.py engine/admission.py
     engine/books.py engine/pacing.py text/detokenizer.py processes/process.py downloads/
     text/tokenizer.py text/chat_template.py checkpoints/registry.py checkpoints/checkpoint.py

@@ -18,11 +18,12 @@ from server_reference.engine.graphs import Capture, CudaCapture
 from server_reference.kernels.attention_tiles import best_splits
 from server_reference.kernels.launch import chip_family
 
-__all__ = ["Device", "Gpu", "Interpreted"]
+__all__ = ["Device", "Gpu", "Interpreted", "why_not_interpreted"]
 
 _FLUSHED = 512 << 20  # bytes: several times the L2 cache of any of the chips
 _WARM_UPS = 3
 _REPEATS = 15
+_LEAST_INTERPRETER = (3, 9)
 
 
 class Device(Protocol):
@@ -155,6 +156,17 @@ class Interpreted:
 
     def facts(self) -> dict[str, str]:
         return _facts() | {"chip": "none: interpreted", "family": chip_family(self.device)}
+
+
+def why_not_interpreted(version: str = triton.__version__) -> str | None:
+    """Why kernels cannot be interpreted, and what to do; `None` where they can."""
+    if tuple(map(int, version.split(".")[:2])) >= _LEAST_INTERPRETER:
+        return None
+    least = ".".join(map(str, _LEAST_INTERPRETER))
+    return (
+        f"triton {version} interprets some operations wrongly that it compiles rightly; "
+        f"--interpret needs triton {least} or later"
+    )
 
 
 def _again(run: Callable[[], Tensor]) -> tuple[Callable[[], object], Tensor]:

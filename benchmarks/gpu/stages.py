@@ -20,7 +20,7 @@ from . import attention_times, kernel_times
 from .ceilings import ceilings
 from .checks import check, launched
 from .compiling import Late, compile_rows, needed, num_cached
-from .device import Device, Gpu, Interpreted
+from .device import Device, Gpu, Interpreted, why_not_interpreted
 from .engine import host_time, throughput
 from .figures import Figure
 from .logits import check_logits
@@ -119,6 +119,9 @@ def run(
         return 2
     if not interpreted and not torch.cuda.is_available():
         print(_NO_GPU.format(torch.__version__), file=sys.stderr, end="")
+        return 2
+    if interpreted and (why := why_not_interpreted()):
+        print(why, file=sys.stderr)
         return 2
     device: Device = Interpreted() if interpreted else Gpu()
     sizes, facts = TINY if interpreted else FULL, device.facts()

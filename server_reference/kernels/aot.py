@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from ..printing import print_lines
 from .aot_processes import CompilerError, Job, Result, compile_all
 from .aot_report import Report
 from .manifest import MANIFEST, TARGETS, Row, read
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     finally:
         show.end()
-    print(_as_json(results) if options.json else table(results, version))
+    print_lines([_as_json(results) if options.json else table(results, version)])
     return 1 if any(result.wrongs for result in results) else 0
 
 
