@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from server_reference.command_numbers import at_least_one, positive
 from server_reference.public_models import PUBLIC_MODELS
 from server_reference.roofline import CHIPS, Roofline
 
@@ -172,28 +172,14 @@ def _parser() -> argparse.ArgumentParser:
     default = Sizes()
     parser.add_argument("--model", choices=PUBLIC_MODELS, default=default.model)
     parser.add_argument("--chip", action="append", choices=CHIPS, help="may be repeated (H200)")
-    parser.add_argument("--rate", action="append", type=_positive, help=_RATE)
+    parser.add_argument("--rate", action="append", type=positive, help=_RATE)
     parser.add_argument("--trace", type=Path, metavar="FILE", help=_TRACE)
     for name in ("gpus", "prompt", "output", "most"):
-        parser.add_argument(f"--{name}", type=_count, default=getattr(default, name))
+        parser.add_argument(f"--{name}", type=at_least_one, default=getattr(default, name))
     for name in ("seconds", "ttft", "itl", "bandwidth", "operations"):
-        parser.add_argument(f"--{name}", type=_positive, default=getattr(default, name))
+        parser.add_argument(f"--{name}", type=positive, default=getattr(default, name))
     parser.add_argument("--skip", type=float, default=default.skip)
     return parser
-
-
-def _positive(text: str) -> float:
-    number = float(text)
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"it must be above 0 and finite, not {text}")
-    return number
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"it must be at least 1, not {text}")
-    return number
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ LINES = {
         __init__ __main__
         """,
     "server_reference": """
-        config core credentials printing
+        config core credentials command_numbers printing
         downloads kernels kv text
         models
         checkpoints public_models roofline attention

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from server_reference.command_numbers import positive
 
 __all__ = ["main"]
 
@@ -50,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--minutes",
-        type=_positive,
+        type=positive,
         default=7.5,
         metavar="M",
         help="no stage begins too late for it",
@@ -59,13 +60,6 @@ def _parser() -> argparse.ArgumentParser:
         "--output", type=Path, metavar="FOLDER", help="for the results (benchmarks/results/gpu)"
     )
     return parser
-
-
-def _positive(text: str) -> float:
-    number = float(text)
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"it must be above 0 and finite, not {text}")
-    return number
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from ..command_numbers import at_least_one
 from ..printing import print_lines
 from .aot_processes import CompilerError, Job, Result, compile_all
 from .aot_report import Report
@@ -70,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="JSON instead of a table")
     parser.add_argument(
-        "--jobs", type=_positive, default=2, metavar="N", help="compilers at once (2)"
+        "--jobs", type=at_least_one, default=2, metavar="N", help="compilers at once (2)"
     )
     parser.add_argument(
         "--keep", action="store_true", help="compile all, into Triton's cache, for launches here"
@@ -102,13 +103,6 @@ def _jobs(options: argparse.Namespace) -> list[Job]:
     if not jobs:
         raise ValueError(f"{options.manifest} has no such row for the targets that were asked for")
     return jobs
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"it must be at least 1, not {number}")
-    return number
 
 
 def _is_named(row: Row, names: Sequence[str]) -> bool:

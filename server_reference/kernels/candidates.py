@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-__all__ = ["Blocks"]
+__all__ = ["Blocks", "filled_up"]
 
 _LENGTH = 64
 
@@ -35,9 +35,7 @@ class Blocks:
     @classmethod
     def of(cls, logits: Tensor) -> Blocks:
         """Cut `[rows, vocab_size]`; a copy only where 64 does not divide `vocab_size`."""
-        missing = -logits.shape[-1] % _LENGTH
-        filled = pad(logits, (0, missing), value=-torch.inf) if missing else logits
-        values = filled.view(len(logits), -1, _LENGTH)
+        values = filled_up(logits, _LENGTH).view(len(logits), -1, _LENGTH)
         return cls(values, values.amax(-1))  # a NaN is the peak of its block
 
     def of_rows(self, rows: Sequence[int]) -> Blocks:
@@ -66,6 +64,12 @@ class Blocks:
         values = within[rows, places]
         order = np.lexsort((ids, -values))
         return values[rows, order], ids[rows, order]
+
+
+def filled_up(logits: Tensor, multiple: int) -> Tensor:
+    """Rows with tokens that never win behind, until `multiple` divides them; if it does, as is."""
+    missing = -logits.shape[-1] % multiple
+    return pad(logits, (0, missing), value=-torch.inf) if missing else logits
 
 
 def _largest(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:

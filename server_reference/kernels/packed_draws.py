@@ -16,7 +16,11 @@ from .draw import Draw
 from .noise import draw_key
 from .transfer import send
 
-__all__ = ["Bias", "Masks", "PackedDraws", "Penalties", "draw_params", "greedy_params", "widened"]
+__all__ = ["ALIGNED", "Bias", "Masks", "PackedDraws", "Penalties", "draw_params", "greedy_params"]
+
+ALIGNED = 16
+"""Kernels are compiled for rows of so many tokens, or a multiple; a vocabulary to which tokens were
+added may have 32,003, and its rows are filled up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +76,7 @@ class PackedDraws:
     Args:
         params: `[rows, 6]`, fp64: the lower and the upper half of its `draw_key`, one over the
             temperature in fp32 (0: greedy), the score below which `min_p` keeps none in fp32,
-            `top_k` (the vocabulary's `widened` size: all), and `top_p`.
+            `top_k` (the vocabulary's size, filled up to `ALIGNED`: all), and `top_p`.
         is_greedy: All rows are.
         penalties: And what follows: `None` where no row has any.
     """
@@ -102,14 +106,6 @@ class PackedDraws:
         )
 
 
-def widened(vocab_size: int) -> int:
-    """Tokens of a row as kernels are compiled for it: a multiple of 16.
-
-    A vocabulary is none where tokens were added to it: 32,003 for instance.
-    """
-    return -(-vocab_size // 16) * 16
-
-
 def draw_params(draws: Sequence[Draw], vocab_size: int) -> NDArray[np.float64]:
     """What `PackedDraws.params` has, on the host."""
     return np.array([_params(draw, vocab_size) for draw in draws]).reshape(-1, 6)
@@ -121,7 +117,8 @@ def greedy_params(num_rows: int) -> NDArray[np.float64]:
 
 
 def _params(draw: Draw, vocab_size: int) -> tuple[float, ...]:
-    its, key, most = draw.params, draw_key(draw.seed, draw.index), widened(vocab_size)
+    its, key = draw.params, draw_key(draw.seed, draw.index)
+    most = vocab_size + -vocab_size % ALIGNED
     return (
         key & 0xFFFFFFFF,
         key >> 32,

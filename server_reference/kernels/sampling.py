@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from .arguments import check_tensor
+from .candidates import filled_up
 from .launch import Configuration, launch
-from .packed_draws import PackedDraws, widened
+from .packed_draws import ALIGNED, PackedDraws
 from .sampling_candidates import choose_kernel, gather_kernel, peaks_kernel, top_kernel
 from .sampling_challenge import challenge_kernel, settle_kernel
 from .sampling_rules import apply_rules
@@ -90,7 +90,7 @@ def argmax(logits: Tensor) -> Tensor:
         Bound by memory: reads the logits once; of a vocabulary that is no multiple of 16, a copy.
     """
     check_tensor("logits", logits, (None, None), torch.float32)
-    rows = _Rows.of(_widened(logits))
+    rows = _Rows.of(filled_up(logits, ALIGNED))
     _find_tops(rows, None)
     return rows.tokens
 
@@ -124,7 +124,7 @@ def draw_tokens(logits: Tensor, draws: PackedDraws) -> Tensor:
     """
     check_tensor("logits", logits, (None, None), torch.float32)
     check_tensor("draws.params", draws.params, (len(logits), 6), torch.float64)
-    changed = apply_rules(_widened(logits), draws)
+    changed = apply_rules(filled_up(logits, ALIGNED), draws)
     if draws.is_greedy:
         return argmax(changed)
     rows = _Rows.of(changed)
@@ -132,12 +132,6 @@ def draw_tokens(logits: Tensor, draws: PackedDraws) -> Tensor:
     _choose(rows, draws.params)
     _settle(rows, draws.params)
     return rows.tokens
-
-
-def _widened(logits: Tensor) -> Tensor:
-    """With tokens that never win, up to the `widened` size of the vocabulary."""
-    missing = widened(logits.shape[1]) - logits.shape[1]
-    return pad(logits, (0, missing), value=float("-inf")) if missing else logits
 
 
 def _find_tops(rows: _Rows, params: Tensor | None) -> None:

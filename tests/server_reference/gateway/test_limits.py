@@ -97,7 +97,6 @@ def test_requests_beyond_those_that_run_and_wait_are_refused():
 def test_a_tenant_below_its_share_is_let_in_where_another_has_taken_all_places(replica):
     """Else whoever asks again and again keeps everyone out."""
     admission = Admission(max_running=2, max_queued=2)
-    replica.num_queued = 2
     with ExitStack() as held:
         for _ in range(4):
             held.enter_context(admission.admitted(None, tenant="bob"))
