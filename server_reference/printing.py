@@ -10,10 +10,10 @@ __all__ = ["print_lines"]
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print to standard output; what nobody reads any more, as with `| head`, is no error."""
+    """Print to standard output; what nobody reads, or no more, as with `| head`, is no error."""
     try:
         for line in lines:
             print(line)
-        sys.stdout.flush()
+        print(end="", flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor at exit

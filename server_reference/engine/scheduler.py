@@ -132,7 +132,8 @@ class Scheduler(Books):
         num_decodes, budget = len(plan.entries), plan.budget
         if prefills or self.waiting.lines:
             self._prefill(prefills, plan)
-        is_full = plan.is_short or self._admission.blocked
+        is_held = self._is_static and self.running
+        is_full = plan.is_short or self._admission.blocked or is_held
         self._num_free_slots = 0 if is_full else self.max_running - len(self.running)
         num_prefill_tokens = max(0, budget - plan.budget)  # where a decode made way, less
         for sequence in drafting:
@@ -149,7 +150,8 @@ class Scheduler(Books):
         """Waiting sequences that are too many, or have too many prompt tokens in all.
 
         Those that will start once another has computed what they share, or in the next
-        step's share of prompts, wait for no place: the last step had one for them.
+        step's share of prompts, wait for no place: the last step had one for them. Their
+        tokens wait all the same.
         """
         return self.waiting.overflow(max_queued + self._num_free_slots, max_tokens)
 

@@ -23,6 +23,12 @@ def test_a_reader_that_has_seen_enough_ends_it_without_a_word():
         assert (started.stderr.read(), started.wait()) == (b"", 0)
 
 
+def test_where_there_is_no_output_nothing_is_printed(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)  # as Python has it where its shell closed it
+
+    print_lines(["one"])
+
+
 def test_what_is_read_to_its_end_is_all_of_it(capsys):
     print_lines(["one", "two"])
 

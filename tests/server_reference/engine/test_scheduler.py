@@ -298,6 +298,17 @@ def test_those_that_a_place_is_free_for_do_not_overflow(token, budget):
     assert [sequence.arrival for sequence in scheduler.overflow(1)] == [4]
 
 
+def test_in_a_static_batch_that_runs_no_place_is_free():
+    scheduler = a_scheduler(max_num_seqs=3, static_batching=True)
+    added(scheduler, a_sequence(0))
+    advance(scheduler)
+    added(scheduler, *(a_sequence(arrival) for arrival in range(1, 4)))
+
+    scheduler.schedule()
+
+    assert [sequence.arrival for sequence in scheduler.overflow(1)] == [2, 3]
+
+
 def test_a_preempted_sequence_neither_overflows_nor_takes_anothers_place():
     scheduler = a_scheduler(num_blocks=4)
     added(scheduler, a_sequence(0, 8), a_sequence(1, 8), a_sequence(2), a_sequence(3))
